@@ -69,8 +69,8 @@ impl SortedParts {
 
 /// Returns the chunk and the piece of an added row.
 fn read_head(row: &[u8]) -> (u32, u32) {
-    let number = |at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
-    (number(0), number(4))
+    let (numbers, _) = row.as_chunks();
+    (u32::from_le_bytes(numbers[0]), u32::from_le_bytes(numbers[1]))
 }
 
 impl Geometry {
@@ -165,7 +165,7 @@ impl Geometry {
             if divided.contains(&object) {
                 self.line_of.extend(new.iter().map(|v| (*v, line)));
             }
-            self.object_mut(object)?.vertices.extend(new);
+            self.objects.know(object).vertices.extend(new);
         }
         self.pieces.clear();
         Ok(())
@@ -188,7 +188,7 @@ impl Geometry {
         }
         drop(added);
         for piece in self.pieces.chunk_by(|a, b| a.object == b.object) {
-            tally.added.insert(self.known_object(piece[0].object)?.id);
+            tally.added.insert(self.objects.id(piece[0].object));
         }
         let chunks = sorted.numbers();
         let keys: Vec<Chunk> = self.chunk_keys_of(&chunks).collect();
@@ -232,7 +232,7 @@ impl Geometry {
 
     /// Returns whether many vertices are loaded. Chunks without objects are rebuilt one by one.
     fn is_batch_full(&self) -> bool {
-        self.objects.is_none() || self.vertex.list.len() >= MAX_BATCH_VERTICES
+        !self.has_objects || self.vertex.list.len() >= MAX_BATCH_VERTICES
     }
 
     /// Rebuilds chunks with the vertices of added pieces. Adds to `numbers` the fragments of other

@@ -17,7 +17,7 @@ use crate::error::{EditError, OrFail, Result, fail, refused};
 use crate::new_rows::{Fields, NewRows};
 use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
-use crate::scalar::{as_integer, to_json};
+use crate::scalar::to_json;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -73,7 +73,7 @@ impl Transaction {
         };
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
-        let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
+        let with_objects = self.kinds[kind].has_objects || kind_type != Kind::PointCloud;
         let mut contents = FileContents::new(file, kind_type, with_objects);
         let mut done = OperationResult::default();
         for piece in reader {
@@ -306,7 +306,7 @@ impl<'a> FileContents<'a> {
     fn element_ends(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
         let end = |c: usize| {
             let found = rows.value(n, c);
-            let number = as_integer(&found).and_then(|number| usize::try_from(number).ok());
+            let number = found.as_i128().and_then(|number| usize::try_from(number).ok());
             number.or_refused(|| {
                 format!(
                     "{}: element {n}: expected the number of a vertex, found {}",

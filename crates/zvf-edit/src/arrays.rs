@@ -13,7 +13,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::{VlenCell, encode_cell};
 use zvf_metadata::{ArrayDoc, CodecKind};
@@ -44,17 +44,21 @@ fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
     doc.get_mut("attributes")?.as_object_mut()
 }
 
-/// The encoding of the chunks of an array.
+/// The encoding of the chunks of an array, and their files: each is a chunk, or a shard of chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Coding {
-    pub(crate) codecs: CodecPipeline,
+    codecs: CodecPipeline,
     pub(crate) is_big_endian: bool,
+    /// The chunks of a shard along each axis, where the array is sharded.
+    pub(crate) shard: Option<Vec<i64>>,
+    /// The number of chunks of a file.
+    pub(crate) cells: usize,
     checksum: bool, // whether the shard index has one
 }
 
 impl Coding {
-    /// Returns the encoding that a document declares, and the shape of a shard in chunks where the array is sharded.
-    pub(crate) fn open(path: &str, doc: &ArrayDoc) -> Result<(Self, Option<Vec<i64>>)> {
+    /// Returns the encoding that a document declares.
+    pub(crate) fn open(path: &str, doc: &ArrayDoc) -> Result<Self> {
         let sharding = doc.sharding();
         let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
         let mut is_big_endian = false;
@@ -72,7 +76,7 @@ impl Coding {
         }
         let codecs = CodecPipeline::from_specs(&steps).at(path)?;
         let Some(sharding) = sharding else {
-            return Ok((Self { codecs, is_big_endian, checksum: true }, None));
+            return Ok(Self { codecs, is_big_endian, shard: None, cells: 1, checksum: true });
         };
         if sharding.index_at_start {
             return unsupported(format!("{path}: shards with their index in front are not edited"));
@@ -80,27 +84,59 @@ impl Coding {
         let checksum =
             sharding.index_codecs.iter().any(|codec| matches!(codec.kind(), CodecKind::Crc32c));
         // The chunk of a sharded array is the shard.
-        let shape: Option<Vec<i64>> =
-            doc.chunk_shape.iter().map(|n| i64::try_from(*n).ok()).collect();
-        let shape = shape.or_unsupported(|| format!("{path}: shards of more than 2^63 chunks"))?;
-        Ok((Self { codecs, is_big_endian, checksum }, Some(shape)))
+        let sides = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
+        let sides = sides.map(|(shard, chunk)| shard.checked_div(*chunk).filter(|side| *side > 0));
+        let count = |cells: u64, side: Option<u64>| cells.checked_mul(side?);
+        let cells = sides.clone().try_fold(1, count).filter(|cells| *cells <= MAX_SHARD_CELLS);
+        let cells = cells.and_then(checked_usize).or_fail(Class::BadShape, || {
+            let shard = &doc.chunk_shape;
+            format!(
+                "{path}: shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one"
+            )
+        })?;
+        let shard = sides.map(|side| side.and_then(|side| i64::try_from(side).ok())).collect();
+        Ok(Self { codecs, is_big_endian, shard, cells, checksum })
     }
 
-    /// Returns the `count` cells of a shard.
-    pub(crate) fn split_shard(&self, shard: &Blob, count: usize) -> Result<Vec<Option<Blob>>> {
-        let span = IndexLocation::End.span(to_u64(count), self.checksum, to_u64(shard.len()))?;
+    /// Returns the file of a chunk, and the index of the chunk in it.
+    pub(crate) fn locate(&self, chunk: &[i64]) -> (Vec<i64>, usize) {
+        let Some(shard) = &self.shard else { return (chunk.to_vec(), 0) };
+        let sides = || chunk.iter().zip(shard);
+        let place = sides().fold(0, |place, (at, side)| place * side + at.rem_euclid(*side));
+        // Below the number of chunks, which fits.
+        let place = saturating_usize(place.cast_unsigned());
+        (sides().map(|(at, side)| at.div_euclid(*side)).collect(), place)
+    }
+
+    /// Opens the chunks of a file; none of a file that is not there.
+    pub(crate) fn open_file(&self, snap: &Snapshot, key: &str) -> Result<Vec<Option<Blob>>> {
+        let stored = snap.open_object(key)?;
+        let Some(shard) = stored.as_ref().filter(|_| self.shard.is_some()) else {
+            let mut cells = vec![None; self.cells];
+            cells[0] = stored;
+            return Ok(cells);
+        };
+        let (count, len) = (to_u64(self.cells), to_u64(shard.len()));
+        let span = IndexLocation::End.span(count, self.checksum, len).at(key)?;
         let bytes = shard.part(to_usize(&span)).read()?;
-        let index = ShardIndex::parse(&bytes, to_u64(count), self.checksum)?;
-        Ok((0..count).map(|i| index.get(i).map(|span| shard.part(to_usize(&span)))).collect())
+        let index = ShardIndex::parse(&bytes, count, self.checksum).at(key)?;
+        let cell = |i| index.get(i).map(|span| shard.part(to_usize(&span)));
+        Ok((0..self.cells).map(cell).collect())
     }
 
-    /// Returns the file of these cells, or of the one; `None` without cells.
-    pub(crate) fn join(
-        &self,
-        mut cells: Vec<Option<Bytes>>,
-        is_shard: bool,
-    ) -> Result<Option<Bytes>> {
-        if !is_shard {
+    /// Decodes a chunk.
+    pub(crate) fn unpack(&self, stored: Bytes) -> zvf_error::Result<Bytes> {
+        self.codecs.unpack(stored, MAX_CELL_BYTES)
+    }
+
+    /// Encodes a chunk.
+    pub(crate) fn pack(&self, plain: Vec<u8>) -> Result<Bytes> {
+        Ok(self.codecs.pack(plain.into())?)
+    }
+
+    /// Returns the file of these chunks; `None` without chunks.
+    pub(crate) fn join(&self, mut cells: Vec<Option<Bytes>>) -> Result<Option<Bytes>> {
+        if self.shard.is_none() {
             return Ok(cells.pop().flatten());
         } else if cells.iter().all(Option::is_none) {
             return Ok(None);
@@ -127,7 +163,6 @@ pub(crate) struct CellArray {
     pub(crate) doc: Json,
     origin: Vec<i64>,
     shape: Vec<i64>,
-    shard: Option<Vec<i64>>,
     coding: Coding,
     present: BTreeSet<Chunk>,
     staged: Changes<Chunk>,
@@ -148,7 +183,7 @@ impl CellArray {
             ));
         }
         let typed = ArrayDoc::parse(&text).at(path)?;
-        let (coding, shard) = Coding::open(path, &typed)?;
+        let coding = Coding::open(path, &typed)?;
         let shape = need_integers(path, &doc, "shape")?;
         let origin = match doc["attributes"]["chunk_grid_origin"].is_null() {
             true => vec![0; shape.len()],
@@ -181,7 +216,6 @@ impl CellArray {
             doc,
             origin,
             shape,
-            shard,
             coding,
             present,
             staged: Changes::default(),
@@ -255,8 +289,8 @@ impl CellArray {
         let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
         let (file, place) = self.locate(chunk, origin)?;
         let key = cell_key(&self.path, &file);
-        let cell = self.open_file(&file)?.swap_remove(place).ok_or_else(|| {
-            let key = match self.shard {
+        let cell = self.coding.open_file(&self.snap, &key)?.swap_remove(place).ok_or_else(|| {
+            let key = match self.coding.shard {
                 Some(_) => format!("{key}, {}", chunk_text(chunk)),
                 None => key.clone(),
             };
@@ -265,8 +299,8 @@ impl CellArray {
             );
             EditError::new(Class::NotFound, text)
         })?;
-        let plain = self.coding.codecs.unpack(cell.read()?, MAX_CELL_BYTES);
-        let plain = if self.shard.is_some() { plain? } else { plain.at(&key)? };
+        let plain = self.coding.unpack(cell.read()?);
+        let plain = if self.coding.shard.is_some() { plain? } else { plain.at(&key)? };
         let cell = VlenCell::parse(&plain).at(&self.path)?;
         Ok(Some(plain.slice_ref(cell.payload())))
     }
@@ -279,28 +313,19 @@ impl CellArray {
         }
     }
 
-    /// Returns the cells of a file that is not there.
-    fn no_cells(&self) -> Result<Vec<Option<Blob>>> {
-        Ok(vec![None; self.shard.as_deref().map_or(Ok(1), count_cells)?])
-    }
-
-    /// Opens the cells of a file: those of a shard, or one.
-    fn open_file(&self, file: &[i64]) -> Result<Vec<Option<Blob>>> {
-        let none = self.no_cells()?;
-        match self.snap.open_object(&cell_key(&self.path, file))? {
-            Some(blob) if self.shard.is_some() => self.coding.split_shard(&blob, none.len()),
-            Some(blob) => Ok(vec![Some(blob)]),
-            None => Ok(none),
-        }
-    }
-
     /// Returns the file of the cell of a chunk in the grid with this origin, and the index of the
     /// cell in it.
     fn locate(&self, chunk: &[i64], origin: &[i64]) -> Result<(Vec<i64>, usize)> {
-        let at = cell_coordinates(&self.path, chunk, origin)?;
-        let Some(shard) = &self.shard else { return Ok((at, 0)) };
-        let file = at.iter().zip(shard).map(|(a, side)| a.div_euclid(*side)).collect();
-        Ok((file, place_in_shard(&at, shard)?))
+        let at: Option<Vec<i64>> =
+            chunk.iter().zip(origin).map(|(c, o)| c.checked_sub(*o)).collect();
+        let at = at.or_fail(Class::OutOfBounds, || {
+            let (chunk, origin) = (chunk_text(chunk), chunk_text(origin));
+            format!(
+                "{}: chunk {chunk} is 2^63 chunks or more from the origin of the grid, {origin}",
+                self.path
+            )
+        })?;
+        Ok(self.coding.locate(&at))
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
@@ -316,7 +341,7 @@ impl CellArray {
 
     /// Returns the origin and the shape of the shard grid; `None` where the array is not sharded.
     pub(crate) fn shard_grid(&self) -> Option<(&[i64], &[i64])> {
-        Some((&self.origin, self.shard.as_deref()?))
+        Some((&self.origin, self.coding.shard.as_deref()?))
     }
 
     /// Extends the grid to chunks from `low` to `high`, both included.
@@ -326,7 +351,7 @@ impl CellArray {
     /// When the origin or the shape would not fit 64 bits.
     pub(crate) fn extend_grid(&mut self, low: &[i64], high: &[i64]) -> Result<()> {
         let rank = self.shape.len();
-        let unit = self.shard.clone().unwrap_or_else(|| vec![1; rank]);
+        let unit = self.coding.shard.clone().unwrap_or_else(|| vec![1; rank]);
         let (mut origin, mut shape) = (self.origin.clone(), self.shape.clone());
         for axis in 0..rank {
             let [old, low, high] = [origin[axis], low[axis], high[axis]].map(i128::from);
@@ -422,27 +447,26 @@ impl CellArray {
         }
         for (file, cells) in files {
             // A file of one cell that is not listed has nothing to keep.
-            let is_new = moved || self.shard.is_none() && !self.present.contains(cells[0].0);
-            let old = if is_new { self.no_cells()? } else { self.open_file(&file)? };
+            let (key, is_sharded) = (cell_key(&self.path, &file), self.coding.shard.is_some());
+            let is_new = moved || !is_sharded && !self.present.contains(cells[0].0);
+            let old = match is_new {
+                true => vec![None; self.coding.cells],
+                false => self.coding.open_file(&self.snap, &key)?,
+            };
             let old = old.iter().map(read_blob).collect::<Result<Vec<Option<Bytes>>>>()?;
             let mut new = old.clone();
             for (chunk, blob) in cells {
                 let bytes = blob.map(Blob::read).transpose()?;
                 // Another program may have packed the same bytes in another way.
-                if self.shard.is_none() && !is_new && self.read_stored(chunk)? == bytes {
+                if !is_sharded && !is_new && self.read_stored(chunk)? == bytes {
                     continue;
                 }
-                let pack = |bytes: Bytes| -> Result<Bytes> {
-                    Ok(self.coding.codecs.pack(encode_cell(&bytes)?.into())?)
-                };
+                let pack = |bytes: Bytes| self.coding.pack(encode_cell(&bytes)?);
                 let (_, place) = self.locate(chunk, &self.origin)?;
                 new[place] = bytes.map(pack).transpose()?;
             }
             if new != old {
-                out.insert(
-                    cell_key(&self.path, &file),
-                    self.coding.join(new, self.shard.is_some())?,
-                );
+                out.insert(key, self.coding.join(new)?);
             }
         }
         Ok(())
@@ -496,44 +520,10 @@ fn to_usize(span: &Range<u64>) -> Range<usize> {
     saturating_usize(span.start)..saturating_usize(span.end)
 }
 
-fn cell_key(path: &str, at: &[i64]) -> String {
-    let parts: Vec<String> = at.iter().map(i64::to_string).collect();
+/// Returns the key of a file of an array.
+pub(crate) fn cell_key(path: &str, file: &[i64]) -> String {
+    let parts: Vec<String> = file.iter().map(i64::to_string).collect();
     format!("{path}/c/{}", parts.join("/"))
-}
-
-/// Returns the coordinates of the cell of a chunk in the grid of an array.
-fn cell_coordinates(path: &str, chunk: &[i64], origin: &[i64]) -> Result<Vec<i64>> {
-    let at: Option<Vec<i64>> = chunk.iter().zip(origin).map(|(c, o)| c.checked_sub(*o)).collect();
-    at.ok_or_else(|| {
-        let (chunk, origin) = (chunk_text(chunk), chunk_text(origin));
-        let text = format!(
-            "{path}: chunk {chunk} is 2^63 chunks or more from the origin of the grid, {origin}"
-        );
-        EditError::new(Class::OutOfBounds, text)
-    })
-}
-
-/// Returns the number of cells of a shard.
-fn count_cells(shard: &[i64]) -> Result<usize> {
-    let count = shard.iter().try_fold(1_i64, |all, side| all.checked_mul(*side));
-    let count = count.filter(|count| *count <= MAX_SHARD_CELLS);
-    let count = count.and_then(|count| usize::try_from(count).ok());
-    count.ok_or_else(|| uncountable_cells(shard))
-}
-
-fn uncountable_cells(shard: &[i64]) -> EditError {
-    let text =
-        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one");
-    EditError::new(Class::BadShape, text)
-}
-
-/// Returns the index of a cell in its shard.
-fn place_in_shard(at: &[i64], shard: &[i64]) -> Result<usize> {
-    let place = at.iter().zip(shard).try_fold(0_i64, |place, (a, side)| {
-        place.checked_mul(*side)?.checked_add(a.rem_euclid(*side))
-    });
-    let place = place.and_then(|place| usize::try_from(place).ok());
-    place.ok_or_else(|| uncountable_cells(shard))
 }
 
 /// Returns the lowest and the highest coordinates of chunks; `None` without chunks.
@@ -553,6 +543,6 @@ pub(crate) fn bounding_chunks<'a>(
 }
 
 /// Maximum number of cells of a shard, whose index of 16 bytes each is held.
-const MAX_SHARD_CELLS: i64 = 1 << 24;
+const MAX_SHARD_CELLS: u64 = 1 << 24;
 /// Maximum length of a decoded cell in bytes, the limit of the format.
 pub(crate) const MAX_CELL_BYTES: u64 = 1 << 32;

@@ -12,10 +12,12 @@ use zvf_metadata::Object;
 use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
 
 use crate::arrays::{CellArray, Chunk};
+use crate::changes::Changes;
+use crate::columns::{StoredColumn, sibling_path};
 use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{column_type, list_children};
 use crate::row_pages::RowPages;
-use crate::scalar::{ColumnType, Named};
+use crate::scalar::ColumnType;
 use crate::snapshot::Snapshot;
 
 /// A column. `D` holds values after the edit.
@@ -33,9 +35,19 @@ pub(crate) struct CellColumn<D> {
     pub(crate) is_new: bool,
 }
 
-impl<D> Named for CellColumn<D> {
+impl<D> StoredColumn for CellColumn<D> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn push_removal(&self, out: &mut Changes) -> Result<()> {
+        self.array.push_removal(out)
+    }
+
+    fn rename(&mut self, to: &str) -> Result<()> {
+        to.clone_into(&mut self.name);
+        let path = sibling_path(&self.array.path, to);
+        rename_array(&mut self.array, &path, to)
     }
 }
 
@@ -77,12 +89,6 @@ impl<D> CellColumn<D> {
         }
         Ok(bytes)
     }
-
-    /// Moves the column to another name and array. Returns the old array.
-    pub(crate) fn rename(&mut self, path: &str, to: &str) -> Result<CellArray> {
-        to.clone_into(&mut self.name);
-        rename_array(&mut self.array, path, to)
-    }
 }
 
 impl VertexColumn {
@@ -102,11 +108,11 @@ impl VertexColumn {
     }
 }
 
-/// Replaces the array of a column by its copy at `path`, with the name `to`. Returns the old one.
-pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
-    let mut copy = array.copy_to(path)?;
-    copy.set_attribute("name", json!(to));
-    Ok(std::mem::replace(array, copy))
+/// Replaces the array of a column by its copy at `path`, with the name `to`.
+pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Result<()> {
+    *array = array.copy_to(path)?;
+    array.set_attribute("name", json!(to));
+    Ok(())
 }
 
 /// Returns the width that the attributes of a column of links declare.

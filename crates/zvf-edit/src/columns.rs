@@ -1,21 +1,16 @@
 //! Columns of every scope: how they are found, dropped and renamed.
 
+use std::fmt::Display;
+
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use zvf_format::num;
 
-use crate::cell_column::rename_array;
 use crate::changes::Changes;
-use crate::dense::DenseArray;
-use crate::error::{OrFail, Result, refused};
+use crate::error::{OrFail, Result, missing_column_error, refused};
 use crate::geometry::Geometry;
-use crate::groups::GROUP_COLUMNS_PATH;
-use crate::indexes::RowColumn;
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
-use crate::links::LinkColumn;
 use crate::new_rows::{Fields, checked_index};
-use crate::scalar::{find, find_mut, need_mut, position, take};
-use crate::snapshot::doc_key;
 use crate::transaction::{OperationResult, Transaction};
 
 /// The things that a column has a row for.
@@ -43,6 +38,57 @@ impl ColumnScope {
     }
 }
 
+/// A column of any scope.
+pub(crate) trait StoredColumn {
+    fn name(&self) -> &str;
+
+    /// Adds the removal of the column to `out`.
+    fn push_removal(&self, out: &mut Changes) -> Result<()>;
+
+    /// Moves the column to arrays of the name `to`.
+    fn rename(&mut self, to: &str) -> Result<()>;
+}
+
+/// Finds the index of a column.
+pub(crate) fn position(columns: &[impl StoredColumn], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name() == name)
+}
+
+/// Finds a column.
+pub(crate) fn find<'a, C: StoredColumn>(columns: &'a [C], name: &str) -> Option<&'a C> {
+    position(columns, name).map(|at| &columns[at])
+}
+
+/// Finds a column of `things`, to encode a value of it, or refuses its name.
+pub(crate) fn need_mut<'a, C: StoredColumn>(
+    columns: &'a mut [C],
+    name: &str,
+    things: impl Display,
+) -> Result<&'a mut C> {
+    let column = columns.iter_mut().find(|column| column.name() == name);
+    column.ok_or_else(|| missing_column_error(things, name))
+}
+
+fn drop_from(columns: &mut Vec<impl StoredColumn>, name: &str, erased: &mut Changes) -> Result<()> {
+    position(columns, name).map_or(Ok(()), |at| columns.remove(at).push_removal(erased))
+}
+
+fn rename_in(
+    columns: &mut [impl StoredColumn],
+    (name, to): (&str, &str),
+    erased: &mut Changes,
+) -> Result<()> {
+    let Some(at) = position(columns, name) else { return Ok(()) };
+    columns[at].push_removal(erased)?;
+    columns[at].rename(to)
+}
+
+/// Returns the path of an array that has another name than the one at `path`.
+pub(crate) fn sibling_path(path: &str, name: &str) -> String {
+    let group = path.rsplit_once('/').map_or("", |(group, _)| group); // columns lie in groups
+    format!("{group}/{name}")
+}
+
 impl Transaction {
     /// Marks a column as written.
     pub(crate) fn mark_column(&mut self, scope: ColumnScope, kind: usize, name: &str) {
@@ -63,7 +109,9 @@ impl Transaction {
         match scope {
             ColumnScope::Vertex => find(&geometry.columns, name).is_some(),
             ColumnScope::Object => find(&geometry.object_columns, name).is_some(),
-            ColumnScope::Link => geometry.link_columns().any(|column| column.name == name),
+            ColumnScope::Link => {
+                geometry.links.iter().any(|family| find(&family.columns, name).is_some())
+            }
             ColumnScope::Fragment => find(&geometry.fragment_columns, name).is_some(),
             ColumnScope::Group => find(&self.groups.columns, name).is_some(),
         }
@@ -123,38 +171,23 @@ impl Transaction {
         token: Option<&str>,
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
-        let geometry = &mut self.kinds[kind];
-        let erased = &mut geometry.erased;
+        let Geometry { columns, fragment_columns, object_columns, objects, links, erased, .. } =
+            &mut self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => {
-                let column = take(&mut geometry.columns, &name);
-                column.map_or(Ok(()), |column| column.array.push_removal(erased))?;
-            }
-            ColumnScope::Fragment => {
-                let column = take(&mut geometry.fragment_columns, &name);
-                column.map_or(Ok(()), |column| column.array.push_removal(erased))?;
-            }
+            ColumnScope::Vertex => drop_from(columns, &name, erased),
+            ColumnScope::Fragment => drop_from(fragment_columns, &name, erased),
             ColumnScope::Object => {
-                let column = take(&mut geometry.object_columns, &name).into_iter();
-                column.for_each(|column| column.array.push_removal(erased));
-                let known = geometry.objects.iter_mut().flat_map(|objects| &mut objects.known);
-                known.for_each(|(_, object)| drop(object.values.remove(&name)));
+                objects.known.values_mut().for_each(|object| drop(object.values.remove(&name)));
+                drop_from(object_columns, &name, erased)
             }
-            ColumnScope::Link => {
-                let columns = geometry.links.as_mut().map(|family| {
-                    let at = position(&family.columns, &name);
-                    at.map(|at| family.records.columns.remove(at));
-                    take(&mut family.columns, &name)
-                });
-                let column = columns.flatten();
-                column
-                    .map_or(Ok(()), |column| column.push_removal(&geometry.path, &name, erased))?;
-            }
+            ColumnScope::Link => links.iter_mut().try_for_each(|family| {
+                position(&family.columns, &name).map(|at| family.records.columns.remove(at));
+                drop_from(&mut family.columns, &name, erased)
+            }),
             ColumnScope::Group => {
-                let column = take(&mut self.groups.columns, &name).into_iter();
-                column.for_each(|column| column.array.push_removal(&mut self.groups.erased));
+                drop_from(&mut self.groups.columns, &name, &mut self.groups.erased)
             }
-        }
+        }?;
         if let Some(specs) = self.column_specs(scope) {
             specs.shift_remove(&name);
         }
@@ -175,39 +208,32 @@ impl Transaction {
             return refused(format!("{to} is kept by the store; make it with column.add"));
         }
         self.mark_column(scope, kind, &to);
-        let geometry = &mut self.kinds[kind];
-        let path = |folder: &str| format!("{}/{folder}/{to}", geometry.path);
+        let (geometry, names) = (&mut self.kinds[kind], (name.as_str(), to.as_str()));
+        if scope == ColumnScope::Vertex {
+            geometry.load_values(geometry.need_column(&name)?)?;
+        } else if scope == ColumnScope::Link {
+            geometry.load_all()?;
+            geometry.load_all_links()?;
+        }
+        let Geometry { columns, fragment_columns, object_columns, objects, links, erased, .. } =
+            geometry;
         match scope {
-            ColumnScope::Vertex => {
-                let (at, path) = (geometry.need_column(&name)?, path("vertex_attributes"));
-                geometry.load_values(at)?;
-                geometry.columns[at].rename(&path, &to)?.push_removal(&mut geometry.erased)?;
-            }
-            ColumnScope::Fragment => {
-                let path = path("fragment_attributes");
-                if let Some(column) = find_mut(&mut geometry.fragment_columns, &name) {
-                    column.rename(&path, &to)?.push_removal(&mut geometry.erased)?;
-                }
-            }
+            ColumnScope::Vertex => rename_in(columns, names, erased),
+            ColumnScope::Fragment => rename_in(fragment_columns, names, erased),
             ColumnScope::Object => {
-                let path = path("object_attributes");
-                if let Some(column) = find_mut(&mut geometry.object_columns, &name) {
-                    column.rename(&path, &to).push_removal(&mut geometry.erased);
-                }
-                let known = geometry.objects.iter_mut().flat_map(|objects| &mut objects.known);
-                for (_, object) in known {
+                for object in objects.known.values_mut() {
                     let value = object.values.remove(&name);
                     object.values.extend(value.map(|value| (to.clone(), value)));
                 }
+                rename_in(object_columns, names, erased)
             }
-            ColumnScope::Link => geometry.rename_link_column(&name, &to)?,
+            ColumnScope::Link => links
+                .iter_mut()
+                .try_for_each(|family| rename_in(&mut family.columns, names, erased)),
             ColumnScope::Group => {
-                if let Some(column) = find_mut(&mut self.groups.columns, &name) {
-                    let old = column.rename(&format!("{GROUP_COLUMNS_PATH}/{to}"), &to);
-                    old.push_removal(&mut self.groups.erased);
-                }
+                rename_in(&mut self.groups.columns, names, &mut self.groups.erased)
             }
-        }
+        }?;
         if let Some(specs) = self.column_specs(scope)
             && let Some(spec) = specs.shift_remove(&name)
         {
@@ -268,51 +294,5 @@ impl Transaction {
             column.data.insert((chunk, fragment), row);
         }
         Ok(OperationResult::new(1, 1))
-    }
-}
-
-impl RowColumn {
-    /// Moves the column to another name and array. Returns the old array.
-    fn rename(&mut self, path: &str, to: &str) -> DenseArray {
-        let mut array = self.array.copy_to(path);
-        array.stored.doc["attributes"]["name"] = json!(to);
-        to.clone_into(&mut self.name);
-        std::mem::replace(&mut self.array, array)
-    }
-}
-
-impl LinkColumn {
-    /// Adds the removal of the column, which has this name at `level`, to `out`.
-    fn push_removal(self, level: &str, name: &str, out: &mut Changes) -> Result<()> {
-        self.arrays.values().try_for_each(|array| array.push_removal(out))?;
-        let group = format!("{level}/link_attributes/{name}");
-        out.insert(doc_key(&format!("{group}/0")), None);
-        out.insert(doc_key(&group), None);
-        Ok(())
-    }
-}
-
-impl Geometry {
-    /// Returns the columns of links.
-    fn link_columns(&self) -> impl Iterator<Item = &LinkColumn> {
-        self.links.iter().flat_map(|family| &family.columns)
-    }
-
-    fn rename_link_column(&mut self, name: &str, to: &str) -> Result<()> {
-        self.load_all()?;
-        self.load_all_links()?;
-        let (level, erased) = (&self.path, &mut self.erased);
-        let columns = self.links.iter_mut().flat_map(|family| &mut family.columns);
-        for column in columns.filter(|column| column.name == name) {
-            let old = column.clone();
-            column.attrs["name"] = json!(to);
-            to.clone_into(&mut column.name);
-            column.is_new = true;
-            for (offsets, array) in &mut column.arrays {
-                rename_array(array, &format!("{level}/link_attributes/{to}/0/{offsets}"), to)?;
-            }
-            old.push_removal(level, name, erased)?;
-        }
-        Ok(())
     }
 }

@@ -197,7 +197,7 @@ fn commit_changes(
     changes: &Changes,
     before: &Changes,
     mut report: Json,
-    (mut body, operations): (Json, &[Json]),
+    (body, operations): (Json, &[Json]),
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
@@ -220,16 +220,12 @@ fn commit_changes(
     let staged = journal.stage(&txid, changes, before)?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
-    body["seq"] = json!(head);
-    body["previous"] = journal.record_checksum(head - 1)?;
-    body["txid"] = json!(txid);
-    body["epoch"] = json!(epoch.map(|epoch| epoch.number));
-    body["writer"] = json!(writer_name());
-    body["time"] = json!(time);
-    body["message"] = json!(options.message);
-    body["undoes"] = json!(options.undoes);
-    body["report"] = report.clone();
-    body["keys"] = json!(staged.keys);
+    let body = json!({
+        "ids": body["ids"], "read": body["read"], "written": body["written"], "seq": head,
+        "previous": journal.record_checksum(head - 1)?, "txid": txid,
+        "epoch": epoch.map(|epoch| epoch.number), "writer": writer_name(), "time": time,
+        "message": options.message, "undoes": options.undoes, "report": report, "keys": staged.keys,
+    });
     let create = || create_record(journal, epoch, (head, &txid), (&body, operations), &staged);
     let is_created = check_staging_time(journal, start.elapsed())
         .and_then(|()| epoch.map_or(Ok(()), Epoch::check_is_latest))
@@ -463,8 +459,10 @@ impl Transaction {
             return notices;
         }
         for geometry in &self.kinds {
-            let objects = geometry.objects.as_ref().filter(|_| geometry.is_ordered());
-            let Some(objects) = objects else { continue };
+            let objects = &geometry.objects;
+            if !geometry.is_ordered() || !geometry.has_objects {
+                continue;
+            }
             let rows = i64::from(num::index_u32(objects.manifests.len()));
             let hidden = |all: bool| {
                 objects.numbers().any(|number| {

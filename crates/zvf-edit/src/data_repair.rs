@@ -19,7 +19,7 @@ use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail, refused};
 use crate::indexes::{Objects, open_row_column, read_count};
-use crate::kept_columns::{LevelObjects, SEGMENT_ID};
+use crate::kept_columns::SEGMENT_ID;
 use crate::linking::LINK_GROUPS;
 use crate::links::{LinkFamily, end_chunks};
 use crate::place::Place;
@@ -84,11 +84,8 @@ impl RepairedLevel<'_> {
         let index = format!("{path}/object_index");
         let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
         let segments = open_row_column(snap, &format!("{path}/object_attributes"), SEGMENT_ID)?;
-        let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
-        let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
-        let objects = LevelObjects { snap, path, manifests, ids, rank };
-        objects.write_vertex_counts(out)?;
-        objects.write_fragments(None, segments.as_ref(), out)
+        index.write_vertex_counts((snap, path), out)?;
+        index.write_fragments((snap, path), None, segments.as_ref(), out)
     }
 
     /// Writes cells of links with rows of two widths again, with rows of the width that their
@@ -180,18 +177,19 @@ impl RepairedLevel<'_> {
         let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         family.fragments_or_new(&vertex_fragments);
         let Some(mut link_fragments) = family.fragments.take() else { return Ok(()) };
-        let Some(mut links) = family.arrays.remove(&name) else { return Ok(()) };
-        let mut columns: Vec<(usize, CellArray)> = Vec::new();
-        for column in &mut family.columns {
-            columns.extend(column.arrays.remove(&name).map(|array| (column.ty.size(), array)));
-        }
+        // The links, and their values in each column.
+        let links = family.arrays.remove(&name).map(|array| (shape.size().into(), array));
+        let values = family.columns.iter_mut().filter_map(|column| {
+            column.arrays.remove(&name).map(|array| (column.ty.size(), array))
+        });
+        let mut sorted: Vec<(usize, CellArray)> = links.into_iter().chain(values).collect();
         if let Some((low, high)) = bounding_chunks(&vertex_fragments.chunks()) {
             link_fragments.extend_grid(&low, &high)?;
         }
         for chunk in vertex_fragments.chunks() {
             let blob = vertex_fragments.read_stored(&chunk)?.unwrap_or_default();
             let index = FragmentIndex::parse(&blob).at(&vertex_fragments.path)?;
-            let bytes = links.read_stored(&chunk)?.unwrap_or_default();
+            let bytes = sorted[0].1.read_stored(&chunk)?.unwrap_or_default();
             let owners = group_links(&bytes, shape, &index);
             let owners = owners.at(&format!("{path}/links/0/{name} of chunk {chunk:?}"))?;
             let mut order: Vec<usize> = (0..owners.len()).collect();
@@ -199,20 +197,17 @@ impl RepairedLevel<'_> {
             let mut counts = vec![0_u64; num::saturating_usize(index.len())];
             owners.iter().for_each(|owner| counts[*owner] += 1);
             link_fragments.put_chunk(&chunk, encode_spans(counts)?);
-            links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order)?);
-            for (size, array) in &mut columns {
-                let values = array.read_stored(&chunk)?.unwrap_or_default();
+            for (size, array) in &mut sorted {
+                let rows = array.read_stored(&chunk)?.unwrap_or_default();
                 // A cell without values: all are absent.
-                if !values.is_empty() {
-                    array.put_chunk(&chunk, sort_rows(&values, *size, &order).at(&array.path)?);
+                if !rows.is_empty() {
+                    array.put_chunk(&chunk, sort_rows(&rows, *size, &order).at(&array.path)?);
                 }
             }
         }
-        links.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
-        let sorted = [&mut links, &mut link_fragments].into_iter();
-        for array in sorted.chain(columns.iter_mut().map(|(_, array)| array)) {
-            array.flush(out)?;
-        }
+        sorted[0].1.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
+        link_fragments.flush(out)?;
+        sorted.iter_mut().try_for_each(|(_, array)| array.flush(out))?;
         let Some(mut level) = read_doc(snap, path)? else { return Ok(()) };
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
         out.put_doc(path, &level)

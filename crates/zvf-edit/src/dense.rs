@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::{checked_usize, to_u64, usize_from_u32};
-use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
+use zvf_metadata::{ArrayDoc, DataTypeKind};
 
 use crate::arrays::{Coding, MAX_CELL_BYTES};
 use crate::changes::{Changes, read_blob};
@@ -23,7 +23,8 @@ pub(crate) struct DenseArray {
     pub(crate) stored: RowChunks,
     /// Bytes of a row.
     pub(crate) size: usize,
-    value_bytes: usize, // bytes of one value, the unit of byte swapping
+    /// The number of bytes that are stored in another order, where they are.
+    swapped: Option<usize>,
     pub(crate) bytes: Edited<u8>,
     /// The fill value of a row.
     pub(crate) fill: Vec<u8>,
@@ -35,7 +36,7 @@ impl DenseArray {
         let Some((stored, parsed, count)) = RowChunks::open(snap, path)? else { return Ok(None) };
         let scalar = match parsed.data_type.kind() {
             DataTypeKind::Fixed(dtype) => Scalar::plain(*dtype),
-            DataTypeKind::PaddedBytes(size) => u32::try_from(*size).ok().map(Scalar::Bytes),
+            DataTypeKind::PaddedBytes(size) => u32::try_from(*size).ok().map(Scalar::bytes),
             DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => None,
         };
         let scalar = scalar.ok_or_else(|| {
@@ -81,11 +82,9 @@ impl DenseArray {
             }
             Ok(())
         })?;
-        if stored.coding.is_big_endian && scalar.size() > 1 {
-            bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
-        }
-        let (value_bytes, bytes) = (scalar.size(), Edited::new(bytes));
-        Ok(Some((Self { stored, size, value_bytes, bytes, fill }, ty)))
+        let swapped = stored.coding.is_big_endian.then(|| scalar.swapped_bytes());
+        swap_bytes(swapped, &mut bytes);
+        Ok(Some((Self { stored, size, swapped, bytes: Edited::new(bytes), fill }, ty)))
     }
 
     /// Opens the ids of the index at `index`, where it has a list of them.
@@ -124,15 +123,6 @@ impl DenseArray {
         fill: (Json, Vec<u8>),
         attrs: Json,
     ) -> Result<Self> {
-        let data_type = match (scalar, scalar.kind()) {
-            (Scalar::Plain(dtype), DtypeKind::Text) => {
-                json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": dtype.size}})
-            }
-            (Scalar::Bytes(n), _) => {
-                json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}})
-            }
-            (Scalar::Plain(dtype), _) => json!(dtype),
-        };
         let codec = match scalar.size() {
             1 => json!({"name": "bytes"}),
             _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
@@ -141,13 +131,13 @@ impl DenseArray {
         let stored = RowChunks::create(
             path,
             json!({
-                "shape": list(0), "data_type": data_type,
+                "shape": list(0), "data_type": scalar.data_type(),
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
                 "fill_value": fill.0, "codecs": [codec], "attributes": attrs,
             }),
         )?;
-        let (size, value_bytes) = (scalar.size() * usize_from_u32(width), scalar.size());
-        Ok(Self { stored, size, value_bytes, bytes: Edited::default(), fill: fill.1 })
+        let (size, bytes) = (scalar.size() * usize_from_u32(width), Edited::default());
+        Ok(Self { stored, size, swapped: None, bytes, fill: fill.1 })
     }
 
     /// Copies all rows to a new array at `path`.
@@ -198,15 +188,14 @@ impl DenseArray {
             return Ok(());
         }
         let (counts, size) = ([self.len(), self.bytes.old().len() / self.size], self.size);
-        let is_single = single_chunk && self.stored.shard_chunks.is_none();
+        let is_single = single_chunk && !self.stored.is_sharded();
         let chunk_rows = if is_single { counts[0].max(1) } else { self.stored.chunk_rows };
-        let swapped = self.stored.coding.is_big_endian && self.value_bytes > 1;
         let mut shape = self.stored.doc["shape"].clone();
         shape[0] = json!(counts[0]);
         if let Some(stated) = self.stored.doc["attributes"].get_mut("shape") {
             *stated = shape;
         }
-        let Self { stored, bytes, fill, value_bytes, .. } = self;
+        let Self { stored, bytes, fill, swapped, .. } = self;
         let (bytes, old) = (&bytes.now[..], bytes.old());
         stored.flush(out, counts, chunk_rows, |span, is_same_grid| {
             let new = &bytes[span.start * size..span.end * size];
@@ -216,9 +205,7 @@ impl DenseArray {
             }
             let mut plain = new.to_vec();
             plain.extend(fill.repeat(chunk_rows - span.len()));
-            if swapped {
-                plain.chunks_exact_mut(*value_bytes).for_each(<[u8]>::reverse);
-            }
+            swap_bytes(*swapped, &mut plain);
             Ok(Some(plain))
         })?;
         self.bytes.settle();
@@ -229,6 +216,11 @@ impl DenseArray {
     pub(crate) fn push_removal(&self, out: &mut Changes) {
         self.stored.push_removal(self.bytes.old().len() / self.size, out);
     }
+}
+
+/// Reverses each run of so many bytes.
+fn swap_bytes(count: Option<usize>, bytes: &mut [u8]) {
+    count.into_iter().for_each(|count| bytes.chunks_exact_mut(count).for_each(<[u8]>::reverse));
 }
 
 /// Encodes the fill value of an array.
@@ -290,8 +282,6 @@ pub(crate) struct RowChunks {
     pub(crate) doc: Json,
     coding: Coding,
     pub(crate) chunk_rows: usize,
-    /// The number of chunks in a shard, where the array is sharded.
-    pub(crate) shard_chunks: Option<usize>,
     pub(crate) is_new: bool,
     pub(crate) changed: bool,
 }
@@ -319,13 +309,12 @@ impl RowChunks {
     }
 
     fn with_doc(path: &str, doc: Json, parsed: &ArrayDoc) -> Result<(Self, usize)> {
-        let (coding, shard) = Coding::open(path, parsed)?;
+        if parsed.sharding().is_some() {
+            check_row_shards(path, parsed)?;
+        }
+        let coding = Coding::open(path, parsed)?;
         let number = |sizes: &[u64]| sizes.first().copied().and_then(checked_usize);
         let chunk_rows = number(parsed.inner_chunk_shape()).filter(|rows| *rows > 0);
-        let shard_chunks = match shard {
-            Some(_) => Some(count_shard_chunks(path, parsed)?),
-            None => None,
-        };
         let both = number(&parsed.shape).zip(chunk_rows);
         let (count, chunk_rows) = both.ok_or_else(|| {
             let (shape, chunk) = (&parsed.shape, &parsed.chunk_shape);
@@ -334,12 +323,12 @@ impl RowChunks {
             EditError::new(Class::BadShape, text)
         })?;
         let (path, is_new, changed) = (path.to_owned(), false, false);
-        Ok((Self { path, doc, coding, chunk_rows, shard_chunks, is_new, changed }, count))
+        Ok((Self { path, doc, coding, chunk_rows, is_new, changed }, count))
     }
 
     /// Packs a new array in shards of rows, as `like` is.
     pub(crate) fn shard_like(&mut self, like: &Self) -> Result<()> {
-        if like.shard_chunks.is_none() {
+        if !like.is_sharded() {
             return Ok(());
         }
         let chunk = &mut self.doc["chunk_grid"]["configuration"]["chunk_shape"];
@@ -361,9 +350,14 @@ impl RowChunks {
         self.changed || self.is_new
     }
 
-    fn key(&self, part: usize) -> String {
+    pub(crate) const fn is_sharded(&self) -> bool {
+        self.coding.shard.is_some()
+    }
+
+    /// Returns the key of a file.
+    fn key(&self, file: usize) -> String {
         let rank = self.doc["shape"].as_array().map_or(1, Vec::len); // at least 1
-        format!("{}/c/{part}{}", self.path, "/0".repeat(rank.saturating_sub(1)))
+        format!("{}/c/{file}{}", self.path, "/0".repeat(rank.saturating_sub(1)))
     }
 
     /// Reads `count` rows: calls `each` with the number of rows of each chunk, and with its bytes
@@ -380,20 +374,14 @@ impl RowChunks {
         most: usize,
         mut each: impl FnMut(usize, Option<Bytes>) -> Result<()>,
     ) -> Result<()> {
-        let (mut rows, mut chunks, mut shard) = (0, 0, Vec::new());
+        let (mut rows, mut chunks, mut cells) = (0, 0, Vec::new());
         for part in 0..count.div_ceil(self.chunk_rows) {
             let length = self.chunk_rows.min(count - part * self.chunk_rows);
-            let stored = match self.shard_chunks {
-                None => snap.get(&self.key(part))?,
-                Some(size) => {
-                    if part % size == 0 {
-                        let found = snap.open_object(&self.key(part / size))?;
-                        let split = found.map(|found| self.coding.split_shard(&found, size));
-                        shard = split.transpose().at(&self.path)?.unwrap_or_default();
-                    }
-                    read_blob(shard.get(part % size).unwrap_or(&None))?
-                }
-            };
+            let (file, place) = (part / self.coding.cells, part % self.coding.cells);
+            if place == 0 {
+                cells = self.coding.open_file(snap, &self.key(file))?;
+            }
+            let stored = read_blob(&cells[place])?;
             if stored.is_none() {
                 if length > most - rows || chunks == MAX_ABSENT_CHUNKS {
                     let text = format!(
@@ -406,8 +394,7 @@ impl RowChunks {
                 rows += length;
                 chunks += 1;
             }
-            let unpack = |bytes| self.coding.codecs.unpack(bytes, MAX_CELL_BYTES);
-            let plain = stored.map(unpack).transpose();
+            let plain = stored.map(|stored| self.coding.unpack(stored)).transpose();
             each(length, plain.at(&self.path)?)?;
         }
         Ok(())
@@ -424,7 +411,7 @@ impl RowChunks {
     ) -> Result<()> {
         let old_chunk = std::mem::replace(&mut self.chunk_rows, chunk_rows);
         let (parts, is_same_grid) = (count.div_ceil(chunk_rows), old_chunk == chunk_rows);
-        let (may_keep, shard) = (is_same_grid && !self.is_new, self.shard_chunks.unwrap_or(1));
+        let (may_keep, shard) = (is_same_grid && !self.is_new, self.coding.cells);
         let rows = |part: usize| part * chunk_rows..(part * chunk_rows + chunk_rows).min(count);
         for file in 0..parts.div_ceil(shard) {
             let chunks = file * shard..(file * shard + shard).min(parts);
@@ -437,14 +424,14 @@ impl RowChunks {
             for ((part, new), cell) in chunks.zip(new).zip(&mut cells) {
                 // A shard is written as a whole.
                 let plain = new.map_or_else(|| encode(rows(part), false), |new| Ok(Some(new)))?;
-                *cell = plain.map(|plain| self.coding.codecs.pack(plain.into())).transpose()?;
+                *cell = plain.map(|plain| self.coding.pack(plain)).transpose()?;
             }
-            out.insert(self.key(file), self.coding.join(cells, self.shard_chunks.is_some())?);
+            out.insert(self.key(file), self.coding.join(cells)?);
         }
         let before = if self.is_new { 0 } else { old_count.div_ceil(old_chunk).div_ceil(shard) };
         (parts.div_ceil(shard)..before).for_each(|file| out.insert(self.key(file), None));
         self.doc["shape"][0] = json!(count);
-        if self.shard_chunks.is_none() {
+        if !self.is_sharded() {
             self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(chunk_rows);
         }
         out.put_doc(&self.path, &self.doc)?;
@@ -455,24 +442,20 @@ impl RowChunks {
     /// Adds the removal of the array, which had so many rows, to `out`.
     pub(crate) fn push_removal(&self, old_count: usize, out: &mut Changes) {
         if !self.is_new {
-            let shard = self.shard_chunks.unwrap_or(1);
-            let parts = 0..old_count.div_ceil(self.chunk_rows).div_ceil(shard);
+            let parts = 0..old_count.div_ceil(self.chunk_rows).div_ceil(self.coding.cells);
             parts.for_each(|part| out.insert(self.key(part), None));
             out.insert(doc_key(&self.path), None);
         }
     }
 }
 
-/// Returns the number of chunks in a shard of rows.
-fn count_shard_chunks(path: &str, doc: &ArrayDoc) -> Result<usize> {
+/// Refuses shards that are not of whole chunks of rows.
+fn check_row_shards(path: &str, doc: &ArrayDoc) -> Result<()> {
     let (shard, chunk) = (&doc.chunk_shape, doc.inner_chunk_shape());
-    let fits = shard.get(1..) == chunk.get(1..);
-    let times = shard.first().zip(chunk.first()).filter(|_| fits);
-    let times = times.and_then(|(shard, chunk)| {
-        shard.is_multiple_of(*chunk).then(|| shard.checked_div(*chunk)).flatten()
-    });
-    let times = times.filter(|times| (1..=MAX_SHARD_CHUNKS).contains(times));
-    times.and_then(checked_usize).or_fail(Class::BadShape, || format!(
+    let times = shard.first().zip(chunk.first()).filter(|_| shard.get(1..) == chunk.get(1..));
+    let times = times.filter(|(shard, chunk)| shard.is_multiple_of(**chunk));
+    let times = times.and_then(|(shard, chunk)| shard.checked_div(*chunk));
+    times.filter(|times| (1..=MAX_SHARD_CHUNKS).contains(times)).map(drop).or_fail(Class::BadShape, || format!(
             "{path}: expected shards of 1 to {MAX_SHARD_CHUNKS} chunks of rows, found {shard:?} of {chunk:?}"
         ))
 }

@@ -43,11 +43,10 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
             axes(&new)
         ));
     }
-    let shared = shared_columns(&old, &new);
-    let before_content = StoreContent::read(&mut old, &shared)?;
-    let after_content = StoreContent::read(&mut new, &shared)?;
+    let before_content = StoreContent::read(&mut old, &new)?;
+    let after_content = StoreContent::read(&mut new, &old)?;
     let mut report = compare(&before_content, &after_content);
-    report["columns"] = column_differences(&old, &new);
+    report["columns"] = name_differences(&column_names(&old), &column_names(&new));
     report["groups"] = group_differences(&old, &new);
     let bounds = |side: &Transaction| side.root["attributes"]["zarr_vectors"]["bounds"].clone();
     report["bounds"] = json!({"before": bounds(&old), "after": bounds(&new)});
@@ -75,7 +74,7 @@ fn open(side: &Side) -> Result<Transaction> {
 /// The compared content of an object, or of all vertices without an object.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ObjectContent {
-    kind: String,
+    kind: &'static str,
     vertices: Vec<Vec<u8>>,
     links: Vec<Vec<u8>>,
     values: BTreeMap<String, String>,
@@ -89,9 +88,6 @@ struct StoreContent {
     rest: ObjectContent,
 }
 
-/// By kind: the columns of vertices and of links that both sides have.
-type SharedColumns = HashMap<String, [BTreeSet<String>; 2]>;
-
 fn vertex_columns(kind: &Geometry) -> BTreeSet<String> {
     kind.columns.iter().map(|column| column.name.clone()).collect()
 }
@@ -101,31 +97,25 @@ fn link_columns(kind: &Geometry) -> BTreeSet<String> {
     columns.map(|column| column.name.clone()).collect()
 }
 
-fn shared_columns(old: &Transaction, new: &Transaction) -> SharedColumns {
-    let mut shared = SharedColumns::new();
-    for kind in &old.kinds {
-        let Some(new_kind) = new.kinds.iter().find(|new_kind| new_kind.kind == kind.kind) else {
-            continue;
-        };
-        let both = |columns: fn(&Geometry) -> BTreeSet<String>| {
-            columns(kind).intersection(&columns(new_kind)).cloned().collect()
-        };
-        shared.insert(kind.kind.to_string(), [both(vertex_columns), both(link_columns)]);
-    }
-    shared
+/// Returns the columns that a kind of both sides has on both; none for a kind of one side only.
+fn shared_columns(
+    kind: &Geometry,
+    other: &Transaction,
+    columns: fn(&Geometry) -> BTreeSet<String>,
+) -> BTreeSet<String> {
+    let other = other.kinds.iter().find(|other| other.kind == kind.kind);
+    other.map_or_else(BTreeSet::new, |other| &columns(kind) & &columns(other))
 }
 
 impl StoreContent {
-    fn read(store: &mut Transaction, shared: &SharedColumns) -> Result<Self> {
+    /// Reads a store, with the columns that the other side has as well.
+    fn read(store: &mut Transaction, other: &Transaction) -> Result<Self> {
         let mut content = Self::default();
         for kind in 0..store.kinds.len() {
             let vertices = store.kinds[kind].all_vertices()?;
             store.kinds[kind].load_all_values()?;
             store.kinds[kind].load_all_links()?;
-            // A kind of one side only shares none.
-            let columns =
-                shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
-            content.take_vertices(store, kind, &vertices, &columns)?;
+            content.take_vertices(store, kind, &vertices, other)?;
         }
         for list in content.objects.values_mut().chain([&mut content.rest]) {
             list.links.sort_unstable();
@@ -138,18 +128,20 @@ impl StoreContent {
         store: &Transaction,
         kind: usize,
         vertices: &[Vid],
-        shared: &[BTreeSet<String>; 2],
+        other: &Transaction,
     ) -> Result<()> {
         let geometry = &store.kinds[kind];
+        let columns = shared_columns(geometry, other, vertex_columns);
+        let on_links = shared_columns(geometry, other, link_columns);
         let ids = |object: u32| geometry.object_id(object);
         for (id, number) in geometry.existing_objects() {
             self.objects.insert(id, read_object(store, kind, number, id));
         }
         for v in vertices {
-            let mut fingerprint = geometry.vertex_fingerprint(*v, &shared[0])?;
+            let mut fingerprint = geometry.vertex_fingerprint(*v, &columns)?;
             let parent = geometry.vertex[*v].parent;
             if parent != NONE {
-                fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0])?);
+                fingerprint.extend(geometry.vertex_fingerprint(parent, &columns)?);
             }
             self.object_entry(ids(geometry.vertex[*v].owner)).vertices.push(fingerprint);
         }
@@ -166,7 +158,7 @@ impl StoreContent {
             let mut owner = None;
             for v in family.records.vertices(number) {
                 owner = owner.or(ids(geometry.vertex[v].owner));
-                ends.push(geometry.vertex_fingerprint(v, &shared[0])?);
+                ends.push(geometry.vertex_fingerprint(v, &columns)?);
             }
             match geometry.kind == zvf_model::Kind::Mesh {
                 true => rotate_to_smallest(&mut ends),
@@ -174,7 +166,7 @@ impl StoreContent {
             }
             let mut fingerprint = ends.concat();
             for (at, column) in family.columns.iter().enumerate() {
-                if shared[1].contains(&column.name) {
+                if on_links.contains(&column.name) {
                     let row = family.records.value(number, at);
                     fingerprint.extend(value_bytes(&column.ty, row));
                 }
@@ -213,7 +205,7 @@ fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> Object
     }
     let groups = store.groups.with_member(id).into_iter().map(|group| store.groups.name(group));
     ObjectContent {
-        kind: geometry.kind.token().to_owned(),
+        kind: geometry.kind.token(),
         values,
         groups: groups.collect(),
         ..ObjectContent::default()
@@ -309,26 +301,24 @@ fn compare(old: &StoreContent, new: &StoreContent) -> Json {
     })
 }
 
-/// Returns the columns that only one side has, as `scope.kind.name`.
-fn column_differences(old: &Transaction, new: &Transaction) -> Json {
-    let names = |side: &Transaction| -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
-        for kind in &side.kinds {
-            let objects = kind.object_columns.iter().map(|column| column.name.clone()).collect();
-            let scopes = [("vertex", vertex_columns(kind)), ("link", link_columns(kind))];
-            for (scope, columns) in scopes.into_iter().chain([("object", objects)]) {
-                let name = |name: &String| format!("{scope}.{}.{name}", kind.kind.token());
-                names.extend(columns.iter().map(name));
-            }
+/// Returns the columns of a side, as `scope.kind.name`.
+fn column_names(side: &Transaction) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for kind in &side.kinds {
+        let objects = kind.object_columns.iter().map(|column| column.name.clone()).collect();
+        let scopes = [("vertex", vertex_columns(kind)), ("link", link_columns(kind))];
+        for (scope, columns) in scopes.into_iter().chain([("object", objects)]) {
+            let name = |name: &String| format!("{scope}.{}.{name}", kind.kind.token());
+            names.extend(columns.iter().map(name));
         }
-        names.extend(side.groups.columns.iter().map(|column| format!("group.{}", column.name)));
-        names
-    };
-    let (old, new) = (names(old), names(new));
-    json!({
-        "added": new.difference(&old).collect::<Vec<_>>(),
-        "removed": old.difference(&new).collect::<Vec<_>>(),
-    })
+    }
+    names.extend(side.groups.columns.iter().map(|column| format!("group.{}", column.name)));
+    names
+}
+
+/// Returns the names that only one side has.
+fn name_differences(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Json {
+    json!({"added": new - old, "removed": old - new})
 }
 
 fn group_differences(old: &Transaction, new: &Transaction) -> Json {
@@ -340,12 +330,9 @@ fn group_differences(old: &Transaction, new: &Transaction) -> Json {
         side.groups.list.iter().enumerate().map(group).collect()
     };
     let (old, new) = (groups(old), groups(new));
-    let names = |a: &Groups, is_meant: &dyn Fn(&str, &BTreeSet<i64>) -> bool| -> Vec<String> {
-        a.iter().filter(|(name, ids)| is_meant(name, ids)).map(|(name, _)| name.clone()).collect()
-    };
-    json!({
-        "added": names(&new, &|name, _| !old.contains_key(name)),
-        "removed": names(&old, &|name, _| !new.contains_key(name)),
-        "changed": names(&old, &|name, ids| new.get(name).is_some_and(|new| new != ids)),
-    })
+    let names = |groups: &Groups| groups.keys().cloned().collect();
+    let mut differences = name_differences(&names(&old), &names(&new));
+    let is_other = |name: &&String| new.get(*name).is_some_and(|members| *members != old[*name]);
+    differences["changed"] = json!(old.keys().filter(is_other).collect::<Vec<_>>());
+    differences
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::columns::ColumnScope;
+use crate::columns::{ColumnScope, find, need_mut};
 use crate::error::{EditError, OrFail, Result, refused};
 use crate::new_rows::{Fields, read_members};
-use crate::scalar::{ColumnType, find, need_mut, parse_number};
+use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
 
 #[derive(Debug, Deserialize)]
@@ -117,7 +117,7 @@ impl Transaction {
         let Some((kind, object)) = found else { return Ok(OperationResult::default()) };
         if let Some(count) = expect.count {
             self.kinds[kind].load_object(object)?;
-            let n = self.kinds[kind].known_object(object)?.vertices.len();
+            let n = self.kinds[kind].vertices_of(object).len();
             let holds = usize::try_from(count) == Ok(n);
             check(holds, || format!("object {id} has {n} vertices, expected {count}"))?;
         }

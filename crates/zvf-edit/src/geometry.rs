@@ -18,15 +18,17 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
+use crate::columns::position;
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
+use crate::manifests::FragmentOwners;
 use crate::memory::HeldMemory;
 use crate::numbers::{
     ChunkKeys, NONE, VERTEX_BYTES, Vertex, VertexLists, Vertices, Vid, vertex_number,
 };
 use crate::row_pages::RowPages;
-use crate::scalar::{ColumnType, Scalar, position};
+use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::{Snapshot, read_doc, read_grid};
 
 /// The vertices of a chunk that was read.
@@ -69,7 +71,10 @@ pub(crate) struct Geometry {
     pub(crate) columns: Vec<VertexColumn>,
     pub(crate) fragment_columns: Vec<FragmentColumn>,
     pub(crate) object_columns: Vec<RowColumn>,
-    pub(crate) objects: Option<Objects>,
+    /// The objects; none where there is no index of them.
+    pub(crate) objects: Objects,
+    /// Whether vertices belong to objects.
+    pub(crate) has_objects: bool,
     pub(crate) links: Option<LinkFamily>,
     /// The keys of dropped columns, which are removed before anything is written.
     pub(crate) erased: Changes,
@@ -84,8 +89,6 @@ pub(crate) struct Geometry {
     pub(crate) positions: Vec<u8>,
     pub(crate) vertex: Vertices,
     pub(crate) changed_chunks: HashSet<u32>,
-    /// Objects of kind line with an end in a chunk that is rebuilt.
-    pub(crate) line_objects: BTreeSet<u32>,
     /// The line of each vertex of an object that has several. New vertices are of the line of the one before them.
     pub(crate) line_of: HashMap<Vid, u32>,
     /// Objects in which the parent of a vertex changed.
@@ -98,7 +101,7 @@ pub(crate) struct Geometry {
     /// Chunks whose objects are all loaded.
     pub(crate) owned_chunks: HashSet<u32>,
     pub(crate) has_shared_fragments: bool,
-    pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
+    pub(crate) owners: Option<FragmentOwners>,
 }
 
 impl Geometry {
@@ -134,12 +137,16 @@ impl Geometry {
             (format!("{path}/fragment_attributes"), (&fragments, count_fragments));
         let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| HashMap::new())?;
         let object_columns = open_row_columns(snap, &format!("{path}/object_attributes"))?;
-        let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
+        let index = format!("{path}/object_index");
+        let stored = Objects::open(snap, &index, axes)?;
+        let has_objects = stored.is_some();
+        let create = || Objects::create(&index, axes, zv["manifest_layout"] == "dense");
+        let objects = stored.map_or_else(create, Ok)?;
         let links = LinkFamily::open(snap, path, 0, axes)?;
         let has_shared_fragments = level["shared_fragments"] == true;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
         let values = object_columns.iter().map(|column| column.array.bytes.now.len());
-        held.add(objects.as_ref().map_or(0, Objects::index_bytes) + values.sum::<usize>())?;
+        held.add(objects.index_bytes() + values.sum::<usize>())?;
         Ok(Self {
             kind,
             path: path.to_owned(),
@@ -156,6 +163,7 @@ impl Geometry {
             fragment_columns,
             object_columns,
             objects,
+            has_objects,
             links,
             erased: Changes::default(),
             chunk_keys: ChunkKeys::default(),
@@ -165,7 +173,6 @@ impl Geometry {
             positions: Vec::new(),
             vertex: Vertices::default(),
             changed_chunks: HashSet::new(),
-            line_objects: BTreeSet::new(),
             line_of: HashMap::new(),
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
@@ -220,7 +227,7 @@ impl Geometry {
 
     /// Returns the chunk of a position, and its bin where there are no objects.
     pub(crate) fn locate(&self, position: &[f64]) -> Result<(Chunk, u64)> {
-        if self.objects.is_none() {
+        if !self.has_objects {
             let (chunk, bin) = self.bins.locate(position)?;
             return Ok((chunk.components().to_vec(), bin));
         }
@@ -237,7 +244,7 @@ impl Geometry {
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
         self.mark_changed(v)?;
-        if self.objects.is_none() {
+        if !self.has_objects {
             self.free_changed.insert(v);
         } else if number != self.vertex[v].chunk {
             self.touch_owner(v)?;
@@ -320,35 +327,23 @@ impl Geometry {
     /// Marks an object as changed in the number, order or chunks of its vertices.
     pub(crate) fn mark_object_changed(&mut self, object: u32) -> Result<()> {
         self.load_object(object)?;
-        self.object_mut(object)?.touched = true;
+        self.objects.know(object).touched = true;
         Ok(())
     }
 
     /// Returns the number of the object with an id, if it exists.
     pub(crate) fn find_object(&self, id: i64) -> Option<u32> {
-        let objects = self.objects.as_ref()?;
-        objects.find(id).filter(|object| objects.exists(*object))
+        self.objects.find(id).filter(|object| self.objects.exists(*object))
     }
 
     /// Returns an object that was loaded, changed or added.
     pub(crate) fn object(&self, object: u32) -> Option<&Object> {
-        self.objects.as_ref()?.known.get(&object)
+        self.objects.known.get(&object)
     }
 
     /// Returns the id of an object; `None` for [`NONE`].
     pub(crate) fn object_id(&self, object: u32) -> Option<i64> {
-        let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
-        Some(objects.id(object))
-    }
-
-    /// Returns the id of an object whose number is known.
-    pub(crate) fn known_id(&self, object: u32) -> Result<i64> {
-        self.object_id(object).or_refused(no_objects)
-    }
-
-    /// Returns the numbers of all objects, removed ones included.
-    pub(crate) fn object_numbers(&self) -> Range<u32> {
-        self.objects.as_ref().map_or(0..0, Objects::numbers)
+        (object < self.objects.count).then(|| self.objects.id(object))
     }
 
     /// Returns of each piece of an object whether another line starts with it.
@@ -364,16 +359,6 @@ impl Geometry {
     /// Returns the vertices of an object in order; none for an unknown number.
     pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
-    }
-
-    /// Returns an object that was loaded, changed or added.
-    pub(crate) fn known_object(&self, object: u32) -> Result<&Object> {
-        self.object(object).or_refused(no_objects)
-    }
-
-    pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
-        let objects = self.objects.as_mut().filter(|objects| object < objects.count);
-        Ok(objects.or_refused(no_objects)?.know(object))
     }
 
     /// Returns the fragments that the vertices of an object form after the edit, each with its chunk.
@@ -441,8 +426,4 @@ fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
         .filter(|word| word.known_word().is_some())
         .or_unsupported(|| format!("{path}, links_convention: {stated} is not edited"))?;
     Ok(known.as_str().to_owned())
-}
-
-fn no_objects() -> String {
-    "there are no objects".to_owned()
 }

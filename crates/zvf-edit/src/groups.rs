@@ -160,6 +160,8 @@ impl Groups {
             )?);
             self.changed = true;
         }
+        // A group without a name gets its default name, as not every reader takes an empty one for none.
+        let names: Vec<String> = (0..self.list.len()).map(|number| self.name(number)).collect();
         if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
             let bytes = |group: &Group| {
                 group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
@@ -171,18 +173,8 @@ impl Groups {
             if let Some(attrs) = attrs.as_object_mut() {
                 // Once a group changes, ranges are written as lists.
                 attrs.shift_remove("group_ranges");
-                if self.list.iter().any(|group| group.name.is_some())
-                    || attrs.contains_key("group_names")
-                {
-                    // A group without a name gets its default name, as not every reader takes an empty one for none.
-                    let names: Vec<String> = self
-                        .list
-                        .iter()
-                        .enumerate()
-                        .map(|(n, group)| {
-                            group.name.clone().unwrap_or_else(|| format!("group_{n}"))
-                        })
-                        .collect();
+                let is_named = self.list.iter().any(|group| group.name.is_some());
+                if is_named || attrs.contains_key("group_names") {
                     attrs.insert("group_names".to_owned(), json!(names));
                 }
             }

@@ -38,22 +38,30 @@ pub enum Undo {
 /// When there is no store, or a record cannot be read.
 pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
     let journal = open_store_journal(&store.into())?;
-    if let Some(pinned) = &journal.pinned {
-        return pinned.log(limit);
-    }
     let mut list = Vec::new();
-    for seq in journal.list_numbers("log")?.into_iter().rev() {
+    let numbers = match &journal.pinned {
+        Some(pinned) => (1..=pinned.head()?).collect(),
+        None => journal.list_numbers("log")?,
+    };
+    for seq in numbers.into_iter().rev() {
         if limit.is_some_and(|limit| to_u64(list.len()) >= limit) {
             break;
         }
-        let Some(record) = journal.read_record(seq)? else { continue };
-        let body = record.body()?;
+        let Some(body) = read_body(&journal, seq)? else { continue };
         list.push(json!({
             "head": seq, "txid": body["txid"], "time": body["time"], "writer": body["writer"], "message": body["message"],
             "operations": body["report"]["operations"], "objects": body["report"]["objects"], "undoes": body["undoes"],
         }));
     }
     Ok(list)
+}
+
+/// Reads the fields of the record of a commit, without its operations.
+fn read_body(journal: &Journal, seq: u64) -> Result<Option<Json>> {
+    match &journal.pinned {
+        Some(pinned) => pinned.body(seq).map(Some),
+        None => Ok(journal.read_record(seq)?.map(|record| record.body()).transpose()?),
+    }
 }
 
 /// Returns the number of the last commit; `None` for a store without a journal.
@@ -154,7 +162,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
 pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
     let transaction = Transaction::begin(&open_store_journal(place)?)?;
     let kind = &transaction.kinds[transaction.find_kind(kind)?];
-    Ok(kind.objects.is_some() || kind.kind != zvf_model::Kind::PointCloud)
+    Ok(kind.has_objects || kind.kind != zvf_model::Kind::PointCloud)
 }
 
 /// Undoes commits by a new commit. The report is that of [`crate::Editor::report`].
@@ -214,10 +222,7 @@ fn find_last_target(journal: &Journal, head: u64, count: u64) -> Result<u64> {
 fn skip_undone(journal: &Journal, head: u64) -> Result<u64> {
     let mut at = head;
     while at > 0 {
-        let undoes = match &journal.pinned {
-            Some(pinned) => pinned.undoes(at)?,
-            None => need_listed(&log_key(at), journal.read_record(at)?)?.body()?["undoes"].take(),
-        };
+        let undoes = need_listed(&log_key(at), read_body(journal, at)?)?["undoes"].take();
         let first = undoes.as_array().into_iter().flatten().filter_map(Json::as_u64).min();
         match first.and_then(|first| first.checked_sub(1)) {
             Some(restored) if restored < at => at = restored,

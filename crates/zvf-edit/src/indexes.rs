@@ -11,11 +11,13 @@ use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
 use crate::arrays::Chunk;
+use crate::changes::Changes;
+use crate::columns::{StoredColumn, sibling_path};
 use crate::dense::DenseArray;
 use crate::error::{OrFail, Result, fail, unsupported};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
-use crate::scalar::{Categories, ColumnType, Named, Scalar};
+use crate::scalar::{Categories, ColumnType, Scalar};
 use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
 
 /// An object that was loaded, changed or added.
@@ -67,9 +69,21 @@ pub(crate) struct RowColumn {
     pub(crate) ty: ColumnType,
 }
 
-impl Named for RowColumn {
+impl StoredColumn for RowColumn {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn push_removal(&self, out: &mut Changes) -> Result<()> {
+        self.array.push_removal(out);
+        Ok(())
+    }
+
+    fn rename(&mut self, to: &str) -> Result<()> {
+        to.clone_into(&mut self.name);
+        self.array = self.array.copy_to(&sibling_path(&self.array.stored.path, to));
+        self.array.stored.doc["attributes"]["name"] = to.into();
+        Ok(())
     }
 }
 

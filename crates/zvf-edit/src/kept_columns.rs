@@ -22,12 +22,14 @@ use zvf_model::Value;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
+use crate::columns::find;
 use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{RowColumn, column_type, open_row_column};
+use crate::indexes::{Objects, RowColumn, column_type, open_row_column};
 use crate::manifests::{missing_fragment_error, read_references};
+use crate::numbers::NONE;
 use crate::rebuild::{ChangedObject, Piece};
-use crate::scalar::{ColumnType, Scalar, find};
+use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::{Snapshot, doc_key};
 
 pub(crate) const VERTEX_COUNT: &str = "vertex_count";
@@ -71,7 +73,7 @@ impl Geometry {
         let column = find(&self.object_columns, SEGMENT_ID);
         let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
         // A new object gets the row of its number.
-        let row = self.objects.as_ref().and_then(|objects| objects.row(object)).unwrap_or(object);
+        let row = self.objects.row(object).unwrap_or(object);
         Ok(value.unwrap_or(row.into()))
     }
 
@@ -93,8 +95,8 @@ impl Geometry {
         let path = format!("{}/object_attributes/{SEGMENT_ID}", self.path);
         let is_erased = self.erased.keys.contains_key(&doc_key(&path));
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
-        for object in self.object_numbers() {
-            let Some(objects) = &self.objects else { break };
+        for object in self.objects.numbers() {
+            let objects = &self.objects;
             let is_set = || Some(objects.known.get(&object)?.values.contains_key(SEGMENT_ID));
             if objects.exists(object) && (all || is_set() == Some(true)) {
                 let segment = self.segment_of(object)?.to_le_bytes();
@@ -116,9 +118,9 @@ impl Geometry {
         if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {
             return Ok(Vec::new());
         }
-        let counts = self.object_numbers().map(|object| {
+        let counts = self.objects.numbers().map(|object| {
             self.load_object(object)?;
-            Ok((object, self.known_object(object)?.vertices.len()))
+            Ok((object, self.vertices_of(object).len()))
         });
         counts.collect()
     }
@@ -143,8 +145,7 @@ impl Geometry {
         });
         let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
         for (object, count) in counts {
-            let row = self.objects.as_ref().and_then(|objects| objects.row(object));
-            let row = row.filter(|row| (*row as usize) < rows);
+            let row = self.objects.row(object).filter(|row| (*row as usize) < rows);
             if let Some(row) = row {
                 self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
             }
@@ -168,90 +169,73 @@ fn vertex_count(count: usize) -> Result<[u8; 4]> {
     Ok(count.to_le_bytes())
 }
 
-/// The objects of a level, from which its columns of fragments follow.
-pub(crate) struct LevelObjects<'a> {
-    pub(crate) snap: &'a Rc<Snapshot>,
-    /// The path of the level.
-    pub(crate) path: &'a str,
-    /// A manifest and an id for each row.
-    pub(crate) manifests: &'a [Bytes],
-    pub(crate) ids: Vec<i64>,
-    /// The number of components of a chunk key.
-    pub(crate) rank: usize,
-}
+/// A level with an index of objects.
+pub(crate) type Level<'a> = (&'a Rc<Snapshot>, &'a str);
 
-impl LevelObjects<'_> {
+impl Objects {
     /// Writes the columns of fragments that name their object, where the level has them: all of
     /// them, or those in chunks that `emptied` manifests name. `segments` is the column of segments
     /// of objects, where there is one.
     pub(crate) fn write_fragments(
         &self,
+        level: Level<'_>,
         emptied: Option<&[Bytes]>,
         segments: Option<&RowColumn>,
         out: &mut Changes,
     ) -> Result<()> {
-        if let Some((column, scalar)) = self.open_column("object_id")? {
-            let owner = |rows: &[usize]| match rows {
+        if let Some((column, scalar)) = open_fragment_column(level, "object_id")? {
+            let owner = |rows: &[u32]| match rows {
                 [] => scalar.encode_id(NO_OWNER),
-                [row] => scalar.encode_id(self.ids[*row]),
+                [row] => scalar.encode_id(self.id_of_row(*row)),
                 _ => scalar.encode_id(SEVERAL_OWNERS),
             };
-            self.write_column(emptied, column, &owner, out)?;
+            self.write_column(level, emptied, column, &owner, out)?;
         }
-        let column = self.open_column(SEGMENT_ID)?;
+        let column = open_fragment_column(level, SEGMENT_ID)?;
         let is_kept = |scalar: Scalar| is_unsigned(&ColumnType::from_scalar(scalar), 8);
         let Some((column, _)) = column.filter(|(_, scalar)| is_kept(*scalar)) else {
             return Ok(());
         };
-        let segment = |rows: &[usize]| {
+        let segment = |rows: &[u32]| {
             let Some(row) = rows.first().copied() else { return Ok(vec![0; 8]) };
-            let column = segments.filter(|column| row < column.array.len());
-            let value = column.and_then(|column| column.segment(column.array.row(row)));
-            Ok::<_, EditError>(value.unwrap_or(num::to_u64(row)).to_le_bytes().to_vec())
+            let at = num::usize_from_u32(row);
+            let column = segments.filter(|column| at < column.array.len());
+            let value = column.and_then(|column| column.segment(column.array.row(at)));
+            Ok::<_, EditError>(value.unwrap_or(row.into()).to_le_bytes().to_vec())
         };
-        self.write_column(emptied, column, &segment, out)
-    }
-
-    fn open_column(&self, name: &str) -> Result<Option<(CellArray, Scalar)>> {
-        let path = format!("{}/fragment_attributes/{name}", self.path);
-        let Some(column) = CellArray::open(self.snap, &path)? else { return Ok(None) };
-        let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
-        Ok(Some((column, scalar)))
+        self.write_column(level, emptied, column, &segment, out)
     }
 
     /// Writes a column: for each fragment the value of the rows that name it.
     fn write_column(
         &self,
+        (snap, path): Level<'_>,
         emptied: Option<&[Bytes]>,
         mut column: CellArray,
-        value: &dyn Fn(&[usize]) -> Result<Vec<u8>>,
+        value: &dyn Fn(&[u32]) -> Result<Vec<u8>>,
         out: &mut Changes,
     ) -> Result<()> {
-        let references = |blob: &Bytes| read_references(blob, self.rank).at(self.path);
+        let references = |blob: &Bytes| read_references(blob, self.rank).at(path);
         let mut only = BTreeSet::new();
         for blob in emptied.into_iter().flatten() {
             only.extend(references(blob)?.into_iter().map(|(chunk, _)| chunk));
         }
         let is_written = |chunk: &Chunk| emptied.is_none() || only.contains(chunk);
-        let mut named: BTreeMap<Chunk, Vec<(u32, usize)>> = BTreeMap::new();
-        for (row, blob) in self.manifests.iter().take(self.ids.len()).enumerate() {
-            let here = references(blob)?.into_iter().filter(|(chunk, _)| is_written(chunk));
-            here.for_each(|(chunk, fragment)| {
-                named.entry(chunk).or_default().push((fragment, row))
-            });
-        }
-        let fragments = CellArray::need(self.snap, &format!("{}/vertex_fragments", self.path))?;
-        for chunk in fragments.chunks().into_iter().filter(is_written) {
-            let mut list = named.remove(&chunk).unwrap_or_default(); // no object is here
-            list.sort_unstable();
-            list.dedup();
-            let (mut cell, mut list) = (Vec::new(), list.into_iter().peekable());
-            for fragment in 0..num::index_u32(read_counts(&fragments, &chunk)?.len()) {
-                let mut rows = Vec::new();
-                while let Some((_, row)) = list.next_if(|(named, _)| *named == fragment) {
-                    rows.push(row);
+        let mut named: BTreeMap<Chunk, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        for (row, blob) in (0..).zip(&self.manifests.rows.now) {
+            for (chunk, fragment) in references(blob)? {
+                if is_written(&chunk) {
+                    named.entry(chunk).or_default().insert((fragment, row));
                 }
-                cell.extend(value(&rows).at(&column.path)?);
+            }
+        }
+        let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
+        for chunk in fragments.chunks().into_iter().filter(is_written) {
+            let named = named.remove(&chunk).unwrap_or_default(); // no object is here
+            let mut cell = Vec::new();
+            for fragment in 0..num::index_u32(read_counts(&fragments, &chunk)?.len()) {
+                let rows = named.range((fragment, 0)..=(fragment, NONE)).map(|(_, row)| *row);
+                cell.extend(value(&rows.collect::<Vec<u32>>()).at(&column.path)?);
             }
             column.put_chunk(&chunk, cell);
         }
@@ -259,28 +243,42 @@ impl LevelObjects<'_> {
     }
 
     /// Writes the numbers of vertices of all objects of the level, where it has a column of them.
-    pub(crate) fn write_vertex_counts(&self, out: &mut Changes) -> Result<()> {
-        let group = format!("{}/object_attributes", self.path);
-        let column = open_row_column(self.snap, &group, VERTEX_COUNT)?.filter(RowColumn::is_kept);
+    pub(crate) fn write_vertex_counts(
+        &self,
+        (snap, path): Level<'_>,
+        out: &mut Changes,
+    ) -> Result<()> {
+        let group = format!("{path}/object_attributes");
+        let column = open_row_column(snap, &group, VERTEX_COUNT)?.filter(RowColumn::is_kept);
         let Some(mut column) = column else { return Ok(()) };
-        let fragments = CellArray::need(self.snap, &format!("{}/vertex_fragments", self.path))?;
+        let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();
         for chunk in fragments.chunks() {
             let found = read_counts(&fragments, &chunk)?;
             counts.insert(chunk, found);
         }
         resize_counts(&mut column, self.manifests.len());
-        for (row, manifest) in self.manifests.iter().enumerate() {
+        for (row, manifest) in self.manifests.rows.now.iter().enumerate() {
             let mut total = 0;
-            for (chunk, fragment) in read_references(manifest, self.rank).at(self.path)? {
+            for (chunk, fragment) in read_references(manifest, self.rank).at(path)? {
                 let count = counts.get(&chunk).and_then(|counts| counts.get(fragment as usize));
-                total +=
-                    count.ok_or_else(|| missing_fragment_error(self.path, &chunk, fragment))?;
+                total += count.ok_or_else(|| missing_fragment_error(path, &chunk, fragment))?;
             }
             column.array.set_row(row, &vertex_count(total)?);
         }
         column.array.flush(out, false)
     }
+}
+
+/// Opens a column of the fragments of a level. Returns it with its type.
+fn open_fragment_column(
+    (snap, path): Level<'_>,
+    name: &str,
+) -> Result<Option<(CellArray, Scalar)>> {
+    let path = format!("{path}/fragment_attributes/{name}");
+    let Some(column) = CellArray::open(snap, &path)? else { return Ok(None) };
+    let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
+    Ok(Some((column, scalar)))
 }
 
 /// Reads the number of rows of each fragment of a chunk.

@@ -16,16 +16,13 @@ use zvf_pyramid::Stale;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{count_objects, manifest_bytes, open_row_column, open_row_columns};
-use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT};
+use crate::indexes::{Objects, manifest_bytes, open_row_column, open_row_columns};
+use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
-use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::numbers::End;
 use crate::rebuild::{RebuildResult, Tally};
-use crate::row_array::RowArray;
 use crate::snapshot::{Snapshot, doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
 use crate::transaction::Transaction;
 
@@ -159,28 +156,28 @@ impl Transaction {
         path: &str,
         changes: &mut Changes,
     ) -> Result<()> {
-        let (Some(objects), Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?)
-        else {
+        let (objects, Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?) else {
             return Ok(());
         };
-        if level["attributes"]["zarr_vectors_level"]["preserves_object_ids"] != true {
+        let keeps_ids = level["attributes"]["zarr_vectors_level"]["preserves_object_ids"] == true;
+        if !geometry.has_objects || !keeps_ids {
             return Ok(());
         }
         let index = format!("{path}/object_index");
-        let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
-        let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
+        let Some(mut kept) = Objects::open(&self.snap, &index, objects.rank)? else {
             return Ok(());
         };
-        let mut ids = DenseArray::open_ids(&self.snap, &index)?;
-        let count = objects.manifests.len();
-        let before = manifests.len();
+        let (count, before) = (objects.manifests.len(), kept.manifests.len());
         let empty = manifest_bytes(objects.rank, [])?;
-        manifests.rows.now.extend((before..count).map(|_| empty.clone()));
+        for row in num::index_u32(before)..num::index_u32(count) {
+            kept.manifests.rows.now.extend([empty.clone()]);
+            kept.set_id(path, row, objects.id_of_row(row))?;
+        }
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for object in objects.known.values().filter(|object| object.existed && !object.exists) {
             let row = object.row.map(num::usize_from_u32);
-            if let Some(row) = row.filter(|row| *row < manifests.len()) {
-                let blob = &mut manifests.rows.change()[row];
+            if let Some(row) = row.filter(|row| *row < kept.manifests.len()) {
+                let blob = &mut kept.manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
                 emptied.insert(row);
             }
@@ -188,11 +185,8 @@ impl Transaction {
         let attributes = format!("{path}/object_attributes");
         if !removed.is_empty() {
             let segments = open_row_column(&self.snap, &attributes, SEGMENT_ID)?;
-            let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
-            let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
-            let level_objects = LevelObjects { snap: &self.snap, path, manifests, ids, rank };
-            let removed = Some(removed.as_slice());
-            level_objects.write_fragments(removed, segments.as_ref(), changes)?;
+            let emptied = Some(removed.as_slice());
+            kept.write_fragments((&self.snap, path), emptied, segments.as_ref(), changes)?;
         }
         let columns = match count == before {
             false => open_row_columns(&self.snap, &attributes)?,
@@ -208,20 +202,7 @@ impl Transaction {
             }
             column.array.flush(changes, false)?;
         }
-        if let Some(ids) = &mut ids {
-            let new = before..count.max(before);
-            ids.set_ids(before, new.map(|row| objects.id_of_row(num::index_u32(row))));
-            ids.flush(changes, true)?;
-        }
-        manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
-        let old = doc.clone();
-        count_objects(&mut doc["attributes"], &manifests, false);
-        if let Some(sorted) = objects.doc["attributes"].get("object_ids_sorted") {
-            doc["attributes"]["object_ids_sorted"] = sorted.clone();
-        }
-        if doc != old {
-            changes.put_doc(&index, &doc)?;
-        }
+        kept.flush(path, changes)?;
         if count != before {
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
             // Empty rows before `built_rows` are objects that the level was built without.
@@ -264,13 +245,8 @@ impl Transaction {
                 // A cell names several chunks if links have more than two ends. The rows of this one stay.
                 return Ok(End::row(chunk, row));
             }
-            let found = geometry
-                .chunk_keys
-                .list
-                .iter()
-                .position(|key| key == chunk)
-                .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
-            let found = found.and_then(|state| state.rows.clone().nth(num::checked_usize(row)?));
+            let state = geometry.chunk_keys.find(chunk).and_then(|n| geometry.chunks.get(&n));
+            let found = state.and_then(|state| state.rows.clone().nth(num::checked_usize(row)?));
             found.map(End::Vertex).or_fail(zvf_format::Class::OutOfBounds, || {
                 format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0")
             })

@@ -211,10 +211,7 @@ impl LinkFamily {
             if values.is_empty() {
                 return Ok(());
             }
-            let path = format!(
-                "{}/link_attributes/{}/{}/{offsets}",
-                self.path, column.name, self.delta_text
-            );
+            let path = format!("{}/{}/{offsets}", column.group, self.delta_text);
             let mut attrs = column.attrs.clone();
             attrs["nonempty_chunks"] = json!([]);
             attrs["zv_array"] = json!("link_attribute");
@@ -288,18 +285,16 @@ impl LinkColumn {
         out: &mut Changes,
     ) -> Result<()> {
         let above = format!("{level}/link_attributes");
-        let group = format!("{above}/{}", self.name);
         if self.is_new {
             out.ensure_group(snap, &above)?;
-            out.ensure_group(snap, &group)?;
+            out.ensure_group(snap, &self.group)?;
         }
         let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": self.name,
             "level_delta": delta.0}});
         if let Some(count) = family["attributes"].get("num_links") {
             doc["attributes"]["num_links"] = count.clone();
         }
-        out.put_doc(&format!("{group}/{delta}"), &doc)?;
-        Ok(())
+        out.put_doc(&format!("{}/{delta}", self.group), &doc)
     }
 }
 

@@ -1,16 +1,16 @@
 //! Links: the operations on those of graphs and meshes, and those that objects imply.
 //!
-//! Objects imply links between the runs of a chain, between the ends of a line, and from a vertex
-//! of a tree to its parent. An edit recreates those of the changed objects, and writes them with
-//! the rows of the rebuilt chunks.
+//! Objects imply links between the runs of a chain, which a line is as well, and from a vertex of a
+//! tree to its parent. An edit recreates those of the changed objects, and writes them with the rows
+//! of the rebuilt chunks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value as Json;
 use zvf_model::Kind;
 
-use crate::arrays::Chunk;
 use crate::changes::Changes;
+use crate::columns::position;
 use crate::error::{
     OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused, unsupported,
 };
@@ -19,7 +19,6 @@ use crate::links::{LinkFamily, loose_end_error};
 use crate::new_rows::{Fields, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vertex, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
-use crate::scalar::position;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {
@@ -253,14 +252,9 @@ impl LinkFamily {
 
 impl Geometry {
     /// Updates the links that are implied by the order of vertices or by parents.
-    pub(crate) fn update_implied_links(
-        &mut self,
-        rebuilt: &BTreeSet<u32>,
-        changed: &[ChangedObject],
-    ) -> Result<()> {
+    pub(crate) fn update_implied_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         match self.kind {
-            Kind::Polyline | Kind::Streamline => self.update_chain_links(changed),
-            Kind::Line => self.update_line_links(rebuilt),
+            Kind::Line | Kind::Polyline | Kind::Streamline => self.update_chain_links(changed),
             Kind::Skeleton => self.update_tree_links(changed),
             Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
             _ => unsupported(format!("the kind {} is not edited", self.kind)),
@@ -278,7 +272,7 @@ impl Geometry {
         let mut missing: HashSet<[Vid; 2]> = HashSet::new();
         let mut old: BTreeSet<u32> = BTreeSet::new();
         for (object, pieces) in changed {
-            let state = self.known_object(*object)?;
+            let state = &self.objects.known[object];
             let starts = self.starting_pieces(pieces).into_iter().skip(1);
             for (pair, _) in pieces.windows(2).zip(starts).filter(|(_, starts_line)| !starts_line) {
                 if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
@@ -304,42 +298,6 @@ impl Geometry {
         Ok(())
     }
 
-    /// Recreates the records of the rebuilt chunks: one for each line whose ends lie in two chunks.
-    fn update_line_links(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
-        if rebuilt.is_empty() {
-            return Ok(());
-        }
-        let keys: BTreeSet<Chunk> =
-            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
-        let mut lines = self.line_objects.clone();
-        let known = self.objects.iter().flat_map(|objects| &objects.known);
-        lines.extend(known.filter(|(_, state)| state.touched).map(|(object, _)| *object));
-        let mut pairs = Vec::new();
-        for object in lines {
-            self.load_object(object)?;
-            let Some(state) = self.object(object).filter(|state| state.exists) else { continue };
-            if let [a, b] = state.vertices[..] {
-                let (from, to) = (self.vertex[a].chunk, self.vertex[b].chunk);
-                if from != to && (rebuilt.contains(&from) || rebuilt.contains(&to)) {
-                    pairs.push([a, b]);
-                }
-            }
-        }
-        if !pairs.is_empty() {
-            self.links_or_new()?;
-        }
-        if let Some(family) = &mut self.links {
-            // Only the counts of the cells are needed.
-            family.load_cells_naming(&keys, &|_| true, &mut |_, _| Ok(End::Removed))?;
-            family.clear_records();
-            let blank = family.blank_values();
-            for pair in pairs {
-                family.insert(pair, &blank)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Updates the edges of trees that are not implied by the order of rows.
     fn update_tree_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let Some(mut family) = self.links.take() else { return Ok(()) };
@@ -348,7 +306,7 @@ impl Geometry {
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
         let mut used_records: HashSet<u32> = HashSet::new();
         for (object, _) in changed {
-            let state = self.known_object(*object)?;
+            let state = &self.objects.known[object];
             for v in state.vertices_before.iter().chain(&state.vertices) {
                 for number in family.records.at(*v) {
                     if family.records.ends(number)[0] == End::Vertex(*v) {

@@ -19,12 +19,14 @@ use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
-use crate::cell_column::{check_size, declared_link_width};
+use crate::cell_column::{check_size, declared_link_width, rename_array};
+use crate::changes::Changes;
+use crate::columns::{StoredColumn, sibling_path};
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{End, NONE, Records, Vid};
-use crate::scalar::{ColumnType, Named};
-use crate::snapshot::{Snapshot, read_doc};
+use crate::scalar::ColumnType;
+use crate::snapshot::{Snapshot, doc_key, read_doc};
 
 /// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
 pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;
@@ -55,6 +57,8 @@ pub(crate) fn loose_end_error(path: &str) -> EditError {
 #[derive(Clone, Debug)]
 pub(crate) struct LinkColumn {
     pub(crate) name: String,
+    /// The path of its group.
+    pub(crate) group: String,
     pub(crate) ty: ColumnType,
     pub(crate) attrs: Json,
     pub(crate) arrays: BTreeMap<String, CellArray>,
@@ -62,9 +66,26 @@ pub(crate) struct LinkColumn {
     pub(crate) is_new: bool,
 }
 
-impl Named for LinkColumn {
+impl StoredColumn for LinkColumn {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn push_removal(&self, out: &mut Changes) -> Result<()> {
+        self.arrays.values().try_for_each(|array| array.push_removal(out))?;
+        out.insert(doc_key(&format!("{}/0", self.group)), None);
+        out.insert(doc_key(&self.group), None);
+        Ok(())
+    }
+
+    fn rename(&mut self, to: &str) -> Result<()> {
+        to.clone_into(&mut self.name);
+        self.attrs["name"] = json!(to);
+        (self.group, self.is_new) = (sibling_path(&self.group, to), true);
+        let mut arrays = self.arrays.iter_mut();
+        arrays.try_for_each(|(offsets, array)| {
+            rename_array(array, &format!("{}/0/{offsets}", self.group), to)
+        })
     }
 }
 
@@ -127,7 +148,8 @@ impl LinkFamily {
         let arrays = open_arrays(snap, &group)?;
         let mut columns = Vec::new();
         for name in list_children(snap, &format!("{path}/link_attributes"))? {
-            let inner = format!("{path}/link_attributes/{name}/{delta_text}");
+            let group = format!("{path}/link_attributes/{name}");
+            let inner = format!("{group}/{delta_text}");
             if read_doc(snap, &inner)?.is_none() {
                 continue;
             }
@@ -139,7 +161,7 @@ impl LinkFamily {
             let width = declared_link_width(&attrs).at(&inner)?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
-            columns.push(LinkColumn { name, ty, attrs, arrays, fill, is_new: false });
+            columns.push(LinkColumn { name, group, ty, attrs, arrays, fill, is_new: false });
         }
         let fragments = if delta == 0 {
             CellArray::open(snap, &format!("{path}/link_fragments"))?

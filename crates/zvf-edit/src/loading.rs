@@ -157,7 +157,7 @@ impl Geometry {
         for chunk in self.all_chunks() {
             self.load_chunk(chunk)?;
         }
-        for object in self.object_numbers() {
+        for object in self.objects.numbers() {
             self.load_object(object)?;
         }
         self.all_loaded = true;
@@ -166,7 +166,7 @@ impl Geometry {
 
     /// Loads the vertices of an object, unless they are loaded.
     pub(crate) fn load_object(&mut self, object: u32) -> Result<()> {
-        if self.objects.is_none() || self.object(object).is_some_and(|object| object.loaded) {
+        if !self.has_objects || self.object(object).is_some_and(|object| object.loaded) {
             return Ok(());
         }
         let refs = self.ordered_references(object)?;
@@ -204,7 +204,7 @@ impl Geometry {
             self.load_links(&chunks)?;
         }
         self.held.add(OBJECT_BYTES + 8 * (vertices.len() + refs.len()))?;
-        let state = self.object_mut(object)?;
+        let state = self.objects.know(object);
         state.loaded = true;
         state.vertices_before = vertices.clone();
         state.vertices = vertices;
@@ -217,7 +217,7 @@ impl Geometry {
         let owner = self.vertex[v].owner;
         let (chunk, _) = self.vertex[v].home;
         let is_known = owner != NONE || chunk == NONE || self.all_loaded;
-        if is_known || self.objects.is_none() || self.owned_chunks.contains(&chunk) {
+        if is_known || !self.has_objects || self.owned_chunks.contains(&chunk) {
             return Ok(owner);
         }
         let fragments = &self.chunks[&chunk].fragments;
@@ -298,9 +298,6 @@ impl Geometry {
 
     /// Loads the links with an end in one of the chunks.
     pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
-        if self.kind == Kind::Line {
-            return Ok(()); // recreated from the objects
-        }
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let keys: BTreeSet<Chunk> =
             chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
@@ -503,10 +500,9 @@ impl Geometry {
         if !self.fragment_columns.is_empty() {
             self.ensure_group("fragment_attributes", out)?;
         }
-        let has_objects = self.objects.as_ref().is_some_and(|objects| objects.count > 0);
         let present = &mut self.doc["attributes"]["zarr_vectors_level"]["arrays_present"];
         if let Some(list) = present.as_array_mut()
-            && has_objects
+            && self.objects.count > 0
             && !list.iter().any(|listed| listed == "object_index")
         {
             list.push(json!("object_index"));

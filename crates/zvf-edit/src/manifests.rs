@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 use serde_json::json;
 use zvf_format::manifest::Manifest;
 use zvf_format::{Class, num};
@@ -11,7 +12,7 @@ use zvf_format::{Class, num};
 use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, OrFail, Result};
+use crate::error::{EditError, OrFail, Result};
 use crate::geometry::{AddedPiece, Geometry};
 use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
 use crate::numbers::{FragmentNumber, FragmentNumbers, MAX_OBJECT_REFERENCES};
@@ -30,24 +31,25 @@ impl Geometry {
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
-        let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
+        if !self.has_objects {
+            return Ok(());
+        }
+        let rank = self.objects.rank;
         let counted = self.count_all_vertices()?;
         numbers.sort_unstable();
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         manifests.extend(self.added_manifests(rank)?);
-        let Some(mut objects) = self.objects.take() else { return Ok(()) };
+        let objects = &mut self.objects;
         let grew = objects.add_rows(&self.path, keep_rows)?;
         for (object, blob) in manifests {
             if let Some(row) = objects.row(object) {
                 objects.manifests.rows.change()[num::usize_from_u32(row)] = blob;
             }
         }
-        self.set_object_columns(&objects, grew, tally);
-        objects.flush(&self.path, out)?;
-        let rows = objects.manifests.len();
-        self.objects = Some(objects);
-        self.set_vertex_counts(counted, changed, rows)?;
+        self.set_object_columns(grew, tally);
+        self.objects.flush(&self.path, out)?;
+        self.set_vertex_counts(counted, changed, self.objects.manifests.len())?;
         if !self.object_columns.is_empty() {
             self.ensure_group("object_attributes", out)?;
         }
@@ -92,7 +94,7 @@ impl Geometry {
     ) -> Result<Manifests> {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
-            let state = self.known_object(*object)?;
+            let state = &self.objects.known[object];
             let mut list = Vec::new();
             let mut starts = self.starting_pieces(pieces).into_iter();
             let mut unmoved = state.refs.clone();
@@ -137,7 +139,8 @@ impl Geometry {
     }
 
     /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
-    fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
+    fn set_object_columns(&mut self, grew: bool, tally: &mut Tally) {
+        let objects = &self.objects;
         let count = objects.manifests.len();
         for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
             if grew || column.array.len() < count {
@@ -180,7 +183,7 @@ impl Objects {
     }
 
     /// Sets the id of the last row, which is new.
-    fn set_id(&mut self, path: &str, row: u32, id: i64) -> Result<()> {
+    pub(crate) fn set_id(&mut self, path: &str, row: u32, id: i64) -> Result<()> {
         if self.ids.is_none() && id == i64::from(row) {
             return Ok(()); // the row is the id
         }
@@ -201,7 +204,7 @@ impl Objects {
     }
 
     /// Writes manifests, ids, and the document of the index.
-    fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
+    pub(crate) fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
         let count = self.manifests.len();
         let attrs = &mut self.doc["attributes"];
@@ -227,10 +230,10 @@ pub(crate) const MAX_INDEX_CHUNK_ROWS: usize = 16384;
 
 impl Geometry {
     /// Builds the inverted index from fragments to objects, unless it is loaded.
-    pub(crate) fn load_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
+    pub(crate) fn load_owners(&mut self) -> Result<&FragmentOwners> {
         if self.owners.is_none() {
-            let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-            for object in self.object_numbers() {
+            let mut map = FragmentOwners::new();
+            for object in self.objects.numbers() {
                 for reference in self.references(object)? {
                     map.entry(reference).or_default().push(object);
                 }
@@ -240,62 +243,27 @@ impl Geometry {
         Ok(self.owners.get_or_insert_default())
     }
 
-    /// Finds the objects with fragments in these chunks. Returns them by chunk and fragment number.
-    pub(crate) fn owners_in(
-        &mut self,
-        chunks: &HashSet<u32>,
-    ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
-        let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
-        let chunk_numbers: HashMap<Vec<u8>, u32> = chunks
-            .iter()
-            .map(|number| {
-                let key = &self.chunk_keys[*number];
-                (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
-            })
-            .collect();
-        let width = objects.rank * 8;
-        let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-        for i in objects.numbers() {
-            let Some(row) = objects.row(i) else { continue };
-            let blob = objects.manifests.row(row);
-            if blob.len() < 4 {
-                continue;
-            }
-            // Fast path: in most manifests, every block names a single fragment.
-            let block = width + 9;
-            let simple =
-                has_blocks_of(blob, block) && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
-            if simple {
-                for b in blob[4..].chunks_exact(block) {
-                    if let Some(number) = chunk_numbers.get(&b[..width]) {
-                        let mut fragment = [0_u8; 8];
-                        fragment.copy_from_slice(&b[width + 1..]);
-                        let fragment = fragment_number(u64::from_le_bytes(fragment))
-                            .at(&self.describe_manifest(row))?;
-                        found.entry((*number, fragment)).or_default().push(i);
-                    }
+    /// Finds the objects with fragments in these chunks.
+    pub(crate) fn owners_in(&self, chunks: &HashSet<u32>) -> Result<FragmentOwners> {
+        let key = |number: &u32| (self.chunk_keys[*number].as_slice(), *number);
+        let numbers: FxHashMap<&[i64], u32> = chunks.iter().map(key).collect();
+        let mut found = FragmentOwners::new();
+        for object in self.objects.numbers() {
+            self.objects.visit_references(object, |chunk, fragment| {
+                if let Some(number) = numbers.get(chunk) {
+                    found.entry((*number, fragment)).or_default().push(object);
                 }
-                continue;
-            }
-            let references = read_references(blob, objects.rank).at(&self.describe_manifest(row))?;
-            for (key, fragment) in references {
-                let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
-                if let Some(number) = chunk_numbers.get(&bytes) {
-                    found.entry((*number, fragment)).or_default().push(i);
-                }
-            }
+            })?;
         }
         Ok(found)
     }
 
     /// Returns the fragments of an object before the edit, each as chunk number and fragment number.
     pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
-        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let Some(row) = objects.row(object) else { return Ok(Vec::new()) };
-        let blob = objects.manifests.row(row);
-        let references = read_references(blob, objects.rank).at(&self.describe_manifest(row))?;
-        let list = references.into_iter();
-        Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
+        let (keys, mut list) = (&mut self.chunk_keys, Vec::new());
+        let add = |chunk: &[i64], fragment| list.push((keys.number(chunk), fragment));
+        self.objects.visit_references(object, add)?;
+        Ok(list)
     }
 
     /// Returns the fragments of an object before the edit in the order of its vertices.
@@ -316,14 +284,10 @@ impl Geometry {
     /// Returns the fragments of an object before the edit with which another line starts, by their place in its manifest.
     pub(crate) fn line_starts(&self, object: u32) -> Result<HashSet<usize>> {
         let mut starts = HashSet::new();
-        let Some(objects) = &self.objects else { return Ok(starts) };
-        let Some(row) = objects.row(object) else { return Ok(starts) };
-        let blob = objects.manifests.row(row);
-        if blob.is_empty() || has_blocks_of(blob, objects.rank * 8 + 9) {
-            return Ok(starts);
-        }
+        let row = self.objects.row(object).map(|row| self.objects.manifests.row(row));
+        let Some(blob) = row.filter(|blob| !blob.is_empty()) else { return Ok(starts) };
         let mut before = 0;
-        for block in Manifest::parse(blob, num::to_u64(objects.rank))?.blocks() {
+        for block in Manifest::parse(blob, num::to_u64(self.objects.rank))?.blocks() {
             // An object has at most `MAX_OBJECT_REFERENCES` fragments.
             before += num::saturating_usize(block.fragments.len());
             if block.fragments.is_empty() && before > 0 {
@@ -332,44 +296,55 @@ impl Geometry {
         }
         Ok(starts)
     }
+}
 
-    fn describe_manifest(&self, row: u32) -> String {
-        format!("{}/object_index/manifests row {row}", self.path)
+impl Objects {
+    /// Calls `each` with the chunk and the number of every fragment of an object before the edit,
+    /// in order.
+    fn visit_references(&self, object: u32, each: impl FnMut(&[i64], u32)) -> Result<()> {
+        let Some(row) = self.row(object) else { return Ok(()) };
+        let place = |error: EditError| {
+            error.with_place(&format!("{} row {row}", self.manifests.stored.path))
+        };
+        visit_references(self.manifests.row(row), self.rank, each).map_err(place)
     }
 }
+
+/// The objects that name each fragment, by chunk and fragment number.
+pub(crate) type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
 
 pub(crate) fn missing_fragment_error(level: &str, chunk: &Chunk, fragment: u32) -> EditError {
     let text = format!("{level}/object_index: fragment {fragment} of chunk {chunk:?} is not there");
     EditError::new(Class::OutOfBounds, text)
 }
 
-/// Returns whether all blocks of a manifest have so many bytes.
-fn has_blocks_of(blob: &[u8], block: usize) -> bool {
-    let count = blob.first_chunk().map(|count| u32::from_le_bytes(*count));
-    count.is_some_and(|count| num::usize_from_u32(count).checked_mul(block) == Some(blob.len() - 4))
-}
-
-/// Parses the fragments that a manifest names, in order.
+/// Calls `each` with the chunk and the number of every fragment that a manifest names, in order.
 ///
 /// # Errors
 ///
 /// When the bytes are not a manifest, or it names too many fragments, or one beyond 32 bits.
-pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u32)>> {
+fn visit_references(blob: &[u8], rank: usize, mut each: impl FnMut(&[i64], u32)) -> Result<()> {
     if blob.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let manifest = Manifest::parse(blob, num::to_u64(rank))?;
-    let references = manifest.references_within(MAX_OBJECT_REFERENCES)?;
-    let named = references.map(|reference| {
-        let chunk: Chunk = reference.chunk.iter().map(|component| component.get()).collect();
-        Ok((chunk, fragment_number(reference.fragment)?))
-    });
-    named.collect()
+    let (manifest, mut chunk) = (Manifest::parse(blob, num::to_u64(rank))?, Chunk::new());
+    for reference in manifest.references_within(MAX_OBJECT_REFERENCES)? {
+        chunk.clear();
+        chunk.extend(reference.chunk.iter().map(|component| component.get()));
+        let fragment = reference.fragment;
+        each(
+            &chunk,
+            u32::try_from(fragment).ok().or_fail(Class::OutOfBounds, || {
+                format!("expected a fragment below 2^32, found {fragment}; run \"zvf validate\"")
+            })?,
+        );
+    }
+    Ok(())
 }
 
-/// Converts the number of a fragment to 32 bits, or refuses it.
-fn fragment_number(fragment: u64) -> Result<u32> {
-    u32::try_from(fragment).ok().or_fail(Class::OutOfBounds, || {
-        format!("expected a fragment below 2^32, found {fragment}; run \"zvf validate\"")
-    })
+/// Returns the fragments that a manifest names, in order.
+pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u32)>> {
+    let mut list = Vec::new();
+    visit_references(blob, rank, |chunk, fragment| list.push((chunk.to_vec(), fragment)))?;
+    Ok(list)
 }

@@ -253,10 +253,7 @@ impl Medium {
     pub(crate) fn delete_below(&self, prefix: &str) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.delete_folder(prefix).map_err(with_key(prefix)),
-            Self::Objects(_) => {
-                let keys = self.walk(prefix)?;
-                self.delete(&keys.iter().map(String::as_str).collect::<Vec<_>>())
-            }
+            Self::Objects(objects) => Ok(block_on(objects.remove_below(prefix))?),
         }
     }
 

@@ -10,7 +10,7 @@ use zvf_format::Class;
 use zvf_metadata::DtypeKind;
 
 use crate::append::ObjectData;
-use crate::columns::ColumnScope;
+use crate::columns::{ColumnScope, need_mut};
 use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
@@ -21,7 +21,7 @@ use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::scalar::{need_mut, row_json};
+use crate::scalar::row_json;
 use crate::transaction::Transaction;
 
 /// The treatment of ids when stores are merged.

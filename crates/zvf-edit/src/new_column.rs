@@ -233,8 +233,8 @@ impl Transaction {
         let NewColumn { name, ty, fill, mut attrs } = column;
         attrs["row_shape"] = row_shape;
         family.records.add_column(&fill);
-        let arrays = Default::default();
-        family.columns.push(LinkColumn { name, ty, attrs, arrays, fill, is_new: true });
+        let (group, arrays) = (format!("{}/link_attributes/{name}", family.path), BTreeMap::new());
+        family.columns.push(LinkColumn { name, group, ty, attrs, arrays, fill, is_new: true });
         Ok(())
     }
 
@@ -242,7 +242,7 @@ impl Transaction {
     fn store_every_edge(&mut self, kind: usize) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         geometry.convention = "explicit".to_owned();
-        for tree in geometry.object_numbers() {
+        for tree in geometry.objects.numbers() {
             geometry.mark_object_changed(tree)?;
             geometry.parents_changed.insert(tree);
         }
@@ -259,29 +259,26 @@ impl Transaction {
 
 impl Geometry {
     fn create_object_column(&mut self, column: NewColumn) -> Result<()> {
-        let count = self.objects.as_ref().map_or(0, |objects| objects.manifests.len());
+        let count = self.objects.manifests.len();
         let folder = format!("{}/object_attributes", self.path);
         let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
         let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;
-        let ids = self.objects.iter().filter_map(|objects| objects.ids.as_ref());
+        let ids = self.objects.ids.iter().filter(|_| self.has_objects);
         let columns = self.object_columns.iter().map(|column| &column.array);
         for like in ids.chain(columns) {
-            if array.stored.shard_chunks.is_none() {
+            if !array.stored.is_sharded() {
                 array.stored.shard_like(&like.stored)?;
             }
         }
         let NewColumn { name, ty, fill, .. } = column;
-        if let Some(objects) = &mut self.objects {
-            for number in objects.numbers() {
-                match objects.row(number) {
-                    Some(row) if objects.exists(number) => {
-                        array.set_row(num::usize_from_u32(row), &fill);
-                    }
-                    Some(_) => {}
-                    None => {
-                        objects.know(number).values.insert(name.clone(), fill.clone());
-                    }
+        let objects = &mut self.objects;
+        for number in objects.numbers() {
+            match objects.row(number) {
+                Some(row) if objects.exists(number) => {
+                    array.set_row(num::usize_from_u32(row), &fill);
                 }
+                Some(_) => {}
+                None => drop(objects.know(number).values.insert(name.clone(), fill.clone())),
             }
         }
         self.object_columns.push(RowColumn { name, array, ty });
@@ -417,7 +414,7 @@ impl Transaction {
         let scalar = infer_type(table.rows.iter().map(|row| row.values[at].as_str()))
             .or_refused(|| format!("{name}: a field is too long"))?;
         for kind in 0..self.kinds.len() {
-            if self.kinds[kind].objects.is_none() {
+            if !self.kinds[kind].has_objects {
                 continue;
             }
             if self.column_exists(ColumnScope::Object, kind, &name) {
@@ -440,10 +437,8 @@ impl Transaction {
             {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
                 if let Some(bytes) = ty.encode(&value)? {
-                    self.kinds[*object_kind]
-                        .object_mut(*object)?
-                        .values
-                        .insert(name.clone(), bytes);
+                    let objects = &mut self.kinds[*object_kind].objects;
+                    objects.know(*object).values.insert(name.clone(), bytes);
                 }
             }
         }
@@ -509,7 +504,7 @@ fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Option<Scalar> {
         (_, _, true) => DtypeKind::Float,
         _ => return Scalar::text(longest),
     };
-    Some(Scalar::Plain(Dtype { kind, ..Dtype::INT64 }))
+    Scalar::plain(Dtype { kind, ..Dtype::INT64 })
 }
 
 #[cfg(test)]

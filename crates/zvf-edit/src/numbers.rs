@@ -64,6 +64,11 @@ pub(crate) struct ChunkKeys {
 }
 
 impl ChunkKeys {
+    /// Finds the number of a chunk.
+    pub(crate) fn find(&self, key: &[i64]) -> Option<u32> {
+        self.numbers.get(key).copied()
+    }
+
     /// Returns the number of a chunk, a new one for a new chunk.
     pub(crate) fn number(&mut self, key: &[i64]) -> u32 {
         if let Some(number) = self.numbers.get(key) {

@@ -1,19 +1,19 @@
 //! Objects: the operations on them, and their structure, which is trees and their roots, connected
 //! components, chains and their ends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
+use crate::columns::need_mut;
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
-use crate::indexes::{OBJECT_BYTES, Objects};
+use crate::indexes::OBJECT_BYTES;
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
-use crate::scalar::need_mut;
 use crate::select::parse_condition;
 use crate::transaction::{OperationResult, Transaction};
 
@@ -45,28 +45,21 @@ pub(crate) struct ObjectSelector {
 impl Transaction {
     /// Adds an object without vertices, and returns its number.
     pub(crate) fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
-        let is_dense = self.root["attributes"]["zarr_vectors"]["manifest_layout"] == "dense";
         let geometry = &mut self.kinds[kind];
-        let objects = match geometry.objects.take() {
-            Some(objects) => objects,
-            None if geometry.kind == Kind::PointCloud => {
-                return refused("the points of this store have no objects; use vertex.add");
-            }
-            None => {
-                let path = format!("{}/object_index", geometry.path);
-                Objects::create(&path, geometry.axes, is_dense)?
-            }
-        };
+        refuse_if(
+            geometry.kind == Kind::PointCloud && !geometry.has_objects,
+            "the points of this store have no objects; use vertex.add",
+        )?;
+        geometry.has_objects = true;
         geometry.held.add(OBJECT_BYTES)?;
-        let objects = geometry.objects.insert(objects);
-        objects.push(id)
+        geometry.objects.push(id)
     }
 
     pub(crate) fn add_object(&mut self, new: &NewObject) -> Result<OperationResult> {
         let kind = self.find_only_kind(new.kind.as_deref())?;
-        let Geometry { kind: kind_type, objects, .. } = &self.kinds[kind];
+        let geometry = &self.kinds[kind];
         refuse_if(
-            *kind_type == Kind::PointCloud && objects.is_none(),
+            geometry.kind == Kind::PointCloud && !geometry.has_objects,
             "the points of this store have no objects",
         )?;
         let groups = self.group_numbers(new.groups.as_deref().unwrap_or_default())?;
@@ -122,7 +115,7 @@ impl Transaction {
             let parents = need_list_of(parents, new_vertices.len(), "parents")?;
             self.kinds[kind].set_parents(&new_vertices, parents)?;
         }
-        self.kinds[kind].object_mut(object)?.vertices = new_vertices.clone();
+        self.kinds[kind].objects.know(object).vertices = new_vertices.clone();
         if let Some(links) = &new.links {
             let mut records: Vec<Vec<Vid>> = Vec::new();
             for link in links {
@@ -149,10 +142,10 @@ impl Transaction {
     ) -> Result<()> {
         for (name, value) in values.into_iter().flatten() {
             let row = self.object_column_value(kind, name, value)?;
-            self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
+            self.kinds[kind].objects.know(object).values.insert(name.clone(), row);
         }
-        let (columns, state) =
-            (&self.kinds[kind].object_columns, self.kinds[kind].known_object(object)?);
+        let Geometry { object_columns: columns, objects, .. } = &self.kinds[kind];
+        let state = &objects.known[&object];
         let is_given = |name: &str| state.row.is_some() || state.values.contains_key(name);
         let missing =
             columns.iter().find(|column| !column.can_be_absent() && !is_given(&column.name));
@@ -221,7 +214,7 @@ impl Transaction {
         if let Some(text) = condition {
             let predicate = parse_condition(text)?;
             for kind in 0..self.kinds.len() {
-                if self.kinds[kind].objects.is_some() {
+                if self.kinds[kind].has_objects {
                     self.check_columns(kind, &predicate, &[Scope::Object])?;
                 }
             }
@@ -258,7 +251,7 @@ impl Transaction {
     /// Removes an object with its vertices and links, also from all groups.
     pub(crate) fn remove_object(&mut self, kind: usize, object: u32) -> Result<()> {
         self.kinds[kind].mark_object_changed(object)?;
-        let state = self.kinds[kind].known_object(object)?;
+        let state = &self.kinds[kind].objects.known[&object];
         let id = state.id;
         let removed: HashSet<Vid> = state.vertices.iter().copied().collect();
         self.mark_object(id);
@@ -266,7 +259,7 @@ impl Transaction {
         for v in removed {
             self.kinds[kind].vertex[v].alive = false;
         }
-        let state = self.kinds[kind].object_mut(object)?;
+        let state = self.kinds[kind].objects.know(object);
         state.exists = false;
         state.vertices.clear();
         for group in self.groups.with_member(id) {
@@ -286,10 +279,10 @@ impl Transaction {
         for (name, value, items) in assignments(values, each, list.len())? {
             for (kind, object) in &list[items] {
                 let row = self.object_column_value(*kind, name, value)?;
-                let id = self.kinds[*kind].known_id(*object)?;
+                let id = self.kinds[*kind].objects.id(*object);
                 self.mark_object(id);
                 if self.kinds[*kind].object_row(*object, name).as_deref() != Some(&row) {
-                    self.kinds[*kind].object_mut(*object)?.values.insert(name.to_owned(), row);
+                    self.kinds[*kind].objects.know(*object).values.insert(name.to_owned(), row);
                     changed.insert((*kind, *object));
                 }
             }
@@ -298,15 +291,14 @@ impl Transaction {
     }
 
     /// Copies the values of an object to another.
-    pub(crate) fn copy_values(&mut self, kind: usize, from: u32, to: u32) -> Result<()> {
+    pub(crate) fn copy_values(&mut self, kind: usize, from: u32, to: u32) {
         let columns = self.kinds[kind].object_columns.iter().filter(|column| !column.is_kept());
         let names: Vec<String> = columns.map(|column| column.name.clone()).collect();
         for name in names {
             if let Some(row) = self.kinds[kind].object_row(from, &name) {
-                self.kinds[kind].object_mut(to)?.values.insert(name, row);
+                self.kinds[kind].objects.know(to).values.insert(name, row);
             }
         }
-        Ok(())
     }
 }
 
@@ -414,22 +406,17 @@ impl Geometry {
                 }
             }
         }
-        let mut parts: Vec<Vec<Vid>> = Vec::new();
-        let mut number: HashMap<usize, usize> = HashMap::new();
+        // The leader of a part is its first vertex.
+        let mut parts: BTreeMap<usize, Vec<Vid>> = BTreeMap::new();
         for (i, v) in vertices.iter().enumerate() {
-            let root = find(&mut leader, i);
-            let at = *number.entry(root).or_insert_with(|| {
-                parts.push(Vec::new());
-                parts.len() - 1
-            });
-            parts[at].push(*v);
+            parts.entry(find(&mut leader, i)).or_default().push(*v);
         }
-        Ok(parts)
+        Ok(parts.into_values().collect())
     }
 
     /// Returns the ids and numbers of all objects that exist, by ascending id.
     pub(crate) fn existing_objects(&self) -> Vec<(i64, u32)> {
-        let Some(objects) = &self.objects else { return Vec::new() };
+        let objects = &self.objects;
         let existing = objects.numbers().filter(|number| objects.exists(*number));
         let mut list: Vec<(i64, u32)> = existing.map(|n| (objects.id(n), n)).collect();
         list.sort_unstable();
@@ -437,12 +424,7 @@ impl Geometry {
     }
 
     /// Gives `vertices` to `target`. Removes the other vertices of `objects`, and these objects except for `target`.
-    pub(crate) fn give_vertices(
-        &mut self,
-        objects: &[u32],
-        target: u32,
-        vertices: Vec<Vid>,
-    ) -> Result<()> {
+    pub(crate) fn give_vertices(&mut self, objects: &[u32], target: u32, vertices: Vec<Vid>) {
         let is_kept: HashSet<Vid> = vertices.iter().copied().collect();
         for object in objects {
             for v in self.vertices_of(*object) {
@@ -450,13 +432,12 @@ impl Geometry {
                 self.vertex[v].owner = target;
             }
             if *object != target {
-                let state = self.object_mut(*object)?;
+                let state = self.objects.know(*object);
                 state.exists = false;
                 state.vertices.clear();
             }
         }
-        self.object_mut(target)?.vertices = vertices;
-        Ok(())
+        self.objects.know(target).vertices = vertices;
     }
 
     /// Joins chains to one: in order, or at the closest ends.
@@ -474,14 +455,8 @@ impl Geometry {
                 gap(chain.first(), next.last()),
                 gap(chain.first(), next.first()),
             ];
-            let mut way = 0;
-            if at_ends {
-                for (i, gap) in ways.iter().enumerate() {
-                    if *gap < ways[way] {
-                        way = i;
-                    }
-                }
-            }
+            let nearest = (0..ways.len()).min_by(|a, b| ways[*a].total_cmp(&ways[*b]));
+            let way = nearest.filter(|_| at_ends).unwrap_or(0); // in order
             if way == 1 || way == 3 {
                 next.reverse();
             }
@@ -490,15 +465,10 @@ impl Geometry {
                 .last()
                 .zip(back.first())
                 .is_some_and(|(a, b)| self.position(*a) == self.position(*b));
-            if weld && same {
-                match way < 2 {
-                    true => {
-                        back.remove(0);
-                    }
-                    false => {
-                        front.pop();
-                    }
-                }
+            if weld && same && way < 2 {
+                back.remove(0);
+            } else if weld && same {
+                front.pop();
             }
             front.append(&mut back);
             chain = front;

@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
-use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
+use crate::manifests::FragmentOwners;
 use crate::numbers::{FragmentNumber, FragmentNumbers, NONE, Vertex, Vid};
 
 /// The counts of a commit.
@@ -133,9 +133,6 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
 /// The payloads of a chunk in the order of [`Geometry::arrays_mut`], all empty for a chunk without rows.
 type ChunkPayload = Vec<Vec<u8>>;
 
-/// The objects that name each fragment, by chunk and fragment number.
-type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
-
 /// A future fragment of a rebuilt chunk.
 pub(crate) struct Piece {
     /// The sort key: whether it has no object, the least id of its objects, then its index among their pieces.
@@ -179,20 +176,12 @@ impl Geometry {
         // Rows stay in the other chunks, and only objects say which links they imply.
         let linked = if self.has_links() { rebuilt.iter().copied().collect() } else { involved };
         self.load_links(&linked)?;
-        if self.kind == Kind::Line {
-            // Load lines before `write_objects`, which changes manifests.
-            let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
-            for object in owners.into_values().flatten() {
-                self.load_object(object)?;
-                self.line_objects.insert(object);
-            }
-        }
         let changed = &objects.changed;
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
         renumbered.extend(self.rebuild_chunks(&rebuilt, changed, tally)?);
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
-        self.update_implied_links(&rebuilt, changed)?;
+        self.update_implied_links(changed)?;
         result.chunks.extend(self.chunk_keys_of(&rebuilt));
         self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
@@ -218,8 +207,7 @@ impl Geometry {
     /// Compares the pieces of every touched object before and after the edit.
     fn compare_objects(&self, tally: &mut Tally) -> ObjectChanges {
         let mut changes = ObjectChanges::default();
-        let known = self.objects.iter().flat_map(|objects| &objects.known);
-        for (number, state) in known.filter(|(_, state)| state.touched) {
+        for (number, state) in self.objects.known.iter().filter(|(_, state)| state.touched) {
             let number = *number;
             let new = if state.exists { self.pieces(number) } else { Vec::new() };
             let old_vertices: HashSet<Vid> = state.vertices_before.iter().copied().collect();
@@ -254,7 +242,7 @@ impl Geometry {
             if alive {
                 chunks.insert(chunk);
             }
-            if home != NONE && (!alive || home != chunk || self.objects.is_none()) {
+            if home != NONE && (!alive || home != chunk || !self.has_objects) {
                 chunks.insert(home);
             }
         }
@@ -263,9 +251,7 @@ impl Geometry {
 
     /// Gives rows to objects that were added and removed.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
-        let mut known = self.objects.iter().flat_map(|objects| objects.known.values());
-        let has_rowless = known.any(|object| object.row.is_none());
-        if has_rowless {
+        if self.objects.known.values().any(|object| object.row.is_none()) {
             self.write_objects(&[], FragmentNumbers::new(), true, tally, out)?;
         }
         Ok(())
@@ -378,7 +364,7 @@ impl Geometry {
         (changed, touched): (&[ChangedObject], &HashSet<u32>),
         piece_places: &[(usize, usize)],
     ) -> Result<Vec<Piece>> {
-        if self.objects.is_none() {
+        if !self.has_objects {
             return self.bin_pieces(chunk);
         }
         let claimed: HashSet<Vid> =
@@ -386,7 +372,7 @@ impl Geometry {
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
         for (i, n) in piece_places {
             let (object, new) = &changed[*i];
-            let piece = Piece::new((false, self.known_id(*object)?, *n), new[*n].1.clone());
+            let piece = Piece::new((false, self.objects.id(*object), *n), new[*n].1.clone());
             pieces.push(Piece { changed: Some((*object, *n)), ..piece });
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
@@ -429,8 +415,7 @@ impl Geometry {
             if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
                 continue;
             }
-            let ids = still.iter().map(|object| self.known_id(*object));
-            let first_id = ids.collect::<Result<Vec<i64>>>()?.into_iter().min();
+            let first_id = still.iter().map(|object| self.objects.id(*object)).min();
             let key = first_id.map_or((true, 0, n), |id| (false, id, n));
             let piece = Piece::new(key, vertices);
             pieces.push(Piece { owners: still, old: Some(fragment), ..piece });
@@ -535,8 +520,8 @@ impl Geometry {
         }
         if column.name == "object_id" {
             let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => self.known_id(object)?,
-                (None, [owner]) => self.known_id(*owner)?,
+                (Some((object, _)), _) => self.objects.id(object),
+                (None, [owner]) => self.objects.id(*owner),
                 (None, []) => -1,
                 (None, _) => -2,
             };

@@ -347,7 +347,7 @@ impl Transaction {
         let Some(index) = index else {
             return Err(unsupported_level(level, "it has no index of objects"));
         };
-        let rows = self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.len());
+        let rows = self.kinds[0].objects.manifests.len();
         let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
         let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
         let built = built.unwrap_or(index.rows.now.len()); // all, where none was added since

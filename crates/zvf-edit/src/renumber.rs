@@ -19,9 +19,9 @@ use crate::commit::{CommitResult, commit_rewrite, open_store_journal, report_com
 use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
+use crate::indexes::{Objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
-use crate::kept_columns::{LevelObjects, SEGMENT_ID};
+use crate::kept_columns::SEGMENT_ID;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
@@ -172,23 +172,17 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<()> {
         let index = format!("{path}/object_index");
-        let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
-        let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
-            return Ok(());
-        };
-        let count = numbering.rows.len();
+        let axes = self.kinds[0].axes;
+        let Some(mut objects) = Objects::open(&self.snap, &index, axes)? else { return Ok(()) };
+        let (count, manifests) = (numbering.rows.len(), &mut objects.manifests);
         let row = |row: &usize| manifests.rows.now.get(*row).cloned();
         let rows = numbering.rows.iter().map(row).collect::<Option<_>>();
         let rows = rows.or_fail(Class::CountMismatch, || {
             format!("{index}/manifests: expected a row for each object, found fewer")
         })?;
         *manifests.rows.change() = rows;
-        manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
-        match DenseArray::open_ids(&self.snap, &index)? {
-            Some(mut ids) => {
-                ids.set_ids(0, (numbering.first..).take(count));
-                ids.flush(changes, true)?;
-            }
+        match &mut objects.ids {
+            Some(ids) => ids.set_ids(0, (numbering.first..).take(count)),
             None if numbering.first == 0 => {}
             None => {
                 return unsupported(format!(
@@ -198,14 +192,7 @@ impl Transaction {
                 ));
             }
         }
-        let old = doc.clone();
-        count_objects(&mut doc["attributes"], &manifests, false);
-        if let Some(sorted) = doc["attributes"].get_mut("object_ids_sorted") {
-            *sorted = json!(true);
-        }
-        if doc != old {
-            changes.put_doc(&index, &doc)?;
-        }
+        objects.flush(path, changes)?;
         let mut segments = None;
         for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
             let (old, size) = (&column.array.bytes.now, column.array.size);
@@ -216,12 +203,7 @@ impl Transaction {
             column.array.flush(changes, false)?;
             segments = if column.name == SEGMENT_ID { Some(column) } else { segments };
         }
-        let rank =
-            read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
-        let ids = (numbering.first..).take(count).collect();
-        let objects =
-            LevelObjects { snap: &self.snap, path, manifests: &manifests.rows.now, ids, rank };
-        objects.write_fragments(None, segments.as_ref(), changes)
+        objects.write_fragments((&self.snap, path), None, segments.as_ref(), changes)
     }
 
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.

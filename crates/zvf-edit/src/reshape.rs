@@ -112,7 +112,6 @@ impl Transaction {
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
         let originals = self.kinds[kind].vertices_of(object);
-        let mut twin: HashMap<Vid, Vid> = HashMap::new();
         let mut new_vertices = Vec::new();
         for v in &originals {
             let geometry = &mut self.kinds[kind];
@@ -123,19 +122,18 @@ impl Transaction {
                 let bytes = geometry.encode_position(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }
-            twin.insert(*v, new);
             new_vertices.push(new);
         }
+        let both = || originals.iter().copied().zip(new_vertices.iter().copied());
+        let twin: HashMap<Vid, Vid> = both().collect();
         let geometry = &mut self.kinds[kind];
-        for v in &originals {
-            let parent = geometry.vertex[*v].parent;
-            if let Some(above) = twin.get(&parent) {
-                geometry.vertex[twin[v]].parent = *above;
-            }
+        for (v, new) in both() {
+            let above = twin.get(&geometry.vertex[v].parent);
+            geometry.vertex[new].parent = above.copied().unwrap_or(NONE);
         }
-        geometry.object_mut(copy)?.vertices = new_vertices.clone();
+        geometry.objects.know(copy).vertices = new_vertices.clone();
         self.copy_inner_links(kind, &originals, &twin)?;
-        self.copy_values(kind, object, copy)?;
+        self.copy_values(kind, object, copy);
         self.name_vertices(name.as_deref(), kind, &new_vertices);
         Ok(OperationResult { ids: vec![id], ..OperationResult::new(1, 1) })
     }
@@ -187,7 +185,7 @@ impl Transaction {
             false => lists.concat(),
         };
         let (_, target) = self.need_object(merge.into())?;
-        self.kinds[kind].give_vertices(&objects, target, merged)?;
+        self.kinds[kind].give_vertices(&objects, target, merged);
         self.move_members(merge);
         Ok(OperationResult::new(objects.len(), objects.len()))
     }
@@ -339,12 +337,12 @@ impl Transaction {
         parts: Vec<Vec<Vid>>,
         requested: Option<&[i64]>,
     ) -> Result<Vec<i64>> {
-        let id = self.kinds[kind].object_mut(object)?.id;
+        let id = self.kinds[kind].objects.id(object);
         let groups = self.groups.with_member(id);
         let mut new_ids = Vec::new();
         for (n, part) in parts.into_iter().enumerate() {
             if n == 0 {
-                self.kinds[kind].object_mut(object)?.vertices = part;
+                self.kinds[kind].objects.know(object).vertices = part;
                 continue;
             }
             let new_id = self.allocate_id(requested.map(|requested| requested[n - 1]))?;
@@ -352,8 +350,8 @@ impl Transaction {
             for v in &part {
                 self.kinds[kind].vertex[*v].owner = new;
             }
-            self.kinds[kind].object_mut(new)?.vertices = part;
-            self.copy_values(kind, object, new)?;
+            self.kinds[kind].objects.know(new).vertices = part;
+            self.copy_values(kind, object, new);
             for group in &groups {
                 self.join_group(*group, new_id);
             }
@@ -402,7 +400,7 @@ impl Transaction {
                 return refused(format!("a {} has no order to reverse", self.kinds[*kind].kind));
             }
             self.kinds[*kind].mark_object_changed(*object)?;
-            let state = self.kinds[*kind].object_mut(*object)?;
+            let state = self.kinds[*kind].objects.know(*object);
             state.vertices.reverse();
             let id = state.id;
             self.mark_object(id);

@@ -123,7 +123,7 @@ impl RowArray {
         } else if rows != old_rows || stored.is_changed() {
             let (count, mut chunk_rows) = (rows.len(), stored.chunk_rows);
             let grows = count > chunk_rows && chunk_rows < max_chunk_rows;
-            let is_free = stored.shard_chunks.is_none(); // the chunks of a shard keep their size
+            let is_free = !stored.is_sharded(); // the chunks of a shard keep their size
             if is_free && (grows || stored.is_new || max_chunk_rows == usize::MAX) {
                 chunk_rows = count.clamp(1, max_chunk_rows);
             }
@@ -180,20 +180,18 @@ impl ManifestTable {
 
     /// Encodes the manifest of a row. `named` counts the blocks of all rows.
     fn blob(&self, index: &str, rank: usize, row: usize, named: &mut usize) -> Result<Bytes> {
-        let mut span = num::i64s_from_le(self.spans.row(row));
-        let (start, count) = (span.next().unwrap_or(0), span.next().unwrap_or(0)); // two a row
+        let span: Vec<i64> = num::i64s_from_le(self.spans.row(row)).collect();
+        let (first, count) = (span[0], span[1]); // two a row
         let mut builder = ManifestBuilder::new(to_u64(rank))?;
         if count == 0 {
             return Ok(builder.encode().into()); // its start says nothing
         }
         let blocks = self.blocks.len();
-        let start = usize::try_from(start).ok();
-        let span = start.zip(usize::try_from(count).ok());
+        let span = usize::try_from(first).ok().zip(usize::try_from(count).ok());
         let span = span.and_then(|(start, count)| Some(start..start.checked_add(count)?));
         let Some(span) = span.filter(|span| span.end <= blocks) else {
             let text = format!(
-                "{index}/{SPANS} row {row}: expected blocks below {blocks}, found {count} from {}; run \"zvf validate\"",
-                num::i64s_from_le(self.spans.row(row)).next().unwrap_or(0)
+                "{index}/{SPANS} row {row}: expected blocks below {blocks}, found {count} from {first}; run \"zvf validate\""
             );
             return fail(Class::OutOfBounds, text);
         };

@@ -14,19 +14,18 @@ use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, Fill};
 use zvf_model::Value;
 
-use crate::error::{At, EditError, OrFail, Result, missing_column_error, refused, unsupported};
+use crate::error::{At, EditError, OrFail, Result, refused, unsupported};
 
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar {
-    /// A little-endian type of the format.
-    Plain(Dtype),
-    /// Text of at most this many bytes, padded with zeros.
-    Bytes(u32),
+pub(crate) struct Scalar {
+    dtype: Dtype, // never big-endian, and of fewer bytes than 2^32
+    /// Whether it is text of bytes, padded with zeros, and not of UTF-32.
+    is_bytes: bool,
 }
 
 impl Scalar {
-    pub(crate) const INT64: Self = Self::Plain(Dtype::INT64);
+    pub(crate) const INT64: Self = Self { dtype: Dtype::INT64, is_bytes: false };
 
     /// Parses a numpy name. Returns the type, and whether it is big-endian.
     pub(crate) fn parse(name: &str) -> Result<(Self, bool)> {
@@ -37,7 +36,7 @@ impl Scalar {
             let dtype = name.parse::<Dtype>().ok()?;
             Some((Self::plain(dtype)?, dtype.big_endian))
         };
-        length.map(|n| (Self::Bytes(n), false)).or_else(dtype).or_refused(|| {
+        length.map(|n| (Self::bytes(n), false)).or_else(dtype).or_refused(|| {
             format!(
                 "dtype {name:?} is not known; use int8 to uint64, float16 to float64, bool or <U6"
             )
@@ -46,36 +45,58 @@ impl Scalar {
 
     /// Returns the little-endian type; `None` when no 32 bits hold the number of its bytes.
     pub(crate) fn plain(dtype: Dtype) -> Option<Self> {
-        let plain = Self::Plain(Dtype { big_endian: false, ..dtype });
-        (dtype.size <= u32::MAX.into()).then_some(plain)
+        let dtype = Dtype { big_endian: false, ..dtype };
+        (dtype.size <= u32::MAX.into()).then_some(Self { dtype, is_bytes: false })
+    }
+
+    /// Returns the type of text of at most this many bytes.
+    pub(crate) fn bytes(length: u32) -> Self {
+        let dtype = Dtype { kind: DtypeKind::Text, size: length.into(), big_endian: false };
+        Self { dtype, is_bytes: true }
     }
 
     /// Returns the type of text of at most this many characters; `None` when no 32 bits hold the number of its bytes.
     pub(crate) fn text(characters: usize) -> Option<Self> {
-        let size = num::to_u64(characters).checked_mul(4)?;
+        let size = num::to_u64(characters).checked_mul(CHARACTER_BYTES)?;
         Self::plain(Dtype { kind: DtypeKind::Text, size, big_endian: false })
     }
 
-    pub(crate) fn kind(self) -> DtypeKind {
-        match self {
-            Self::Plain(dtype) => dtype.kind,
-            Self::Bytes(_) => DtypeKind::Text,
-        }
+    pub(crate) const fn kind(self) -> DtypeKind {
+        self.dtype.kind
     }
 
     /// Returns the name in documents.
     pub(crate) fn name(self) -> String {
-        match self {
-            Self::Plain(dtype) => dtype.to_string(),
-            Self::Bytes(n) => format!("|S{n}"),
+        let Self { dtype, is_bytes } = self;
+        if is_bytes { format!("|S{}", dtype.size) } else { dtype.to_string() }
+    }
+
+    /// Returns the data type of an array of these values, as its document states it.
+    pub(crate) fn data_type(self) -> Json {
+        let size = self.dtype.size;
+        match (self.is_bytes, self.kind()) {
+            (true, _) => {
+                json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": size}})
+            }
+            (false, DtypeKind::Text) => {
+                json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": size}})
+            }
+            (false, _) => json!(self.dtype),
         }
     }
 
     /// Returns the bytes of one value.
     pub(crate) fn size(self) -> usize {
-        match self {
-            Self::Plain(dtype) => num::saturating_usize(dtype.size),
-            Self::Bytes(n) => num::usize_from_u32(n),
+        num::saturating_usize(self.dtype.size)
+    }
+
+    /// Returns the number of bytes that are in another order in a big-endian array: those of a
+    /// character of text, or of a value.
+    pub(crate) fn swapped_bytes(self) -> usize {
+        match self.kind() {
+            DtypeKind::Text if self.is_bytes => 1,
+            DtypeKind::Text => num::saturating_usize(CHARACTER_BYTES),
+            _ => self.size(),
         }
     }
 
@@ -151,11 +172,9 @@ impl Scalar {
             DtypeKind::Bool => Ok(vec![u8::from(value.as_bool().ok_or_else(wrong)?)]),
             DtypeKind::Text => {
                 let text = value.as_str().ok_or_else(wrong)?;
-                let mut bytes: Vec<u8> = match self {
-                    Self::Plain(_) => {
-                        text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect()
-                    }
-                    Self::Bytes(_) => text.into(),
+                let mut bytes: Vec<u8> = match self.is_bytes {
+                    true => text.into(),
+                    false => text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
                 };
                 if bytes.len() > self.size() {
                     return refused(format!("{value} is longer than {}", self.name()));
@@ -221,26 +240,27 @@ impl Scalar {
 
     /// Decodes a number to the `f64` with its shortest decimals. `float32` 0.1 gives 0.1.
     pub(crate) fn to_decimal(self, bytes: &[u8]) -> f64 {
-        match (self, bytes.first_chunk::<4>()) {
-            (Self::Plain(Dtype::FLOAT32), Some(bytes)) => {
+        match bytes.first_chunk().filter(|_| self.dtype == Dtype::FLOAT32) {
+            Some(bytes) => {
                 let x = f32::from_le_bytes(*bytes);
                 x.to_string().parse().unwrap_or_else(|_never| x.into())
             }
-            _ => self.to_f64(bytes),
+            None => self.to_f64(bytes),
         }
     }
 
     /// Decodes a value.
     pub(crate) fn decode(self, bytes: &[u8]) -> Value {
-        match self {
-            Self::Plain(dtype) => Value::decode(dtype, bytes),
-            Self::Bytes(_) => {
-                let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
-                Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned())
-            }
+        if !self.is_bytes {
+            return Value::decode(self.dtype, bytes);
         }
+        let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 }
+
+/// Bytes of a character of text in UTF-32.
+const CHARACTER_BYTES: u64 = 4;
 
 /// Converts `x` to an integer exactly. Returns `None` for a fraction, and beyond both 64-bit types.
 fn exact_i128(x: f64) -> Option<i128> {
@@ -320,17 +340,12 @@ impl ColumnType {
         if value.is_null() {
             return Ok(None);
         }
-        if self.width == 1 {
-            let item =
-                value.as_array().filter(|list| list.len() == 1).map_or(value, |list| &list[0]);
-            return self.scalar.encode(item).map(Some);
+        let width = num::usize_from_u32(self.width);
+        let list = value.as_array().filter(|list| list.len() == width);
+        if width == 1 {
+            return self.scalar.encode(list.map_or(value, |list| &list[0])).map(Some);
         }
-        let Json::Array(list) = value else {
-            return refused(format!("{value} is no list of {} values", self.width));
-        };
-        if list.len() != num::usize_from_u32(self.width) {
-            return refused(format!("{value} is no list of {} values", self.width));
-        }
+        let list = list.or_refused(|| format!("{value} is no list of {width} values"))?;
         let mut row = Vec::with_capacity(self.size());
         for value in list {
             row.extend(match value.is_null() && self.scalar.is_float() {
@@ -372,7 +387,7 @@ impl ColumnType {
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };
         let is_meant = |code: &i128| categories.missing.map(i128::from) != Some(*code);
-        let code = as_integer(&value).filter(is_meant).and_then(|code| usize::try_from(code).ok());
+        let code = value.as_i128().filter(is_meant).and_then(|code| usize::try_from(code).ok());
         match code.and_then(|at| categories.values.get(at)) {
             Some(Json::String(text)) => Value::from(text.as_str()),
             Some(Json::Bool(flag)) => Value::from(*flag),
@@ -383,15 +398,6 @@ impl ColumnType {
             },
             _ => Value::Null,
         }
-    }
-}
-
-/// Returns a value of a column of integers; `None` for others.
-pub(crate) fn as_integer(value: &Value) -> Option<i128> {
-    match value {
-        Value::Int(n) => Some((*n).into()),
-        Value::UInt(n) => Some((*n).into()),
-        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     }
 }
 
@@ -419,40 +425,6 @@ pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
             (0..num::usize_from_u32(width)).map(|i| to_json(&ty.decode_value(row, i))).collect(),
         ),
     }
-}
-
-/// A column of any scope.
-pub(crate) trait Named {
-    fn name(&self) -> &str;
-}
-
-/// Finds the index of a column.
-pub(crate) fn position(columns: &[impl Named], name: &str) -> Option<usize> {
-    columns.iter().position(|column| column.name() == name)
-}
-
-/// Finds a column.
-pub(crate) fn find<'a, C: Named>(columns: &'a [C], name: &str) -> Option<&'a C> {
-    position(columns, name).map(|at| &columns[at])
-}
-
-/// Finds a column, to change it.
-pub(crate) fn find_mut<'a, C: Named>(columns: &'a mut [C], name: &str) -> Option<&'a mut C> {
-    columns.iter_mut().find(|column| column.name() == name)
-}
-
-/// Removes a column from a list.
-pub(crate) fn take<C: Named>(columns: &mut Vec<C>, name: &str) -> Option<C> {
-    position(columns, name).map(|at| columns.remove(at))
-}
-
-/// Finds a column of `things`, to encode a value of it, or refuses its name.
-pub(crate) fn need_mut<'a, C: Named>(
-    columns: &'a mut [C],
-    name: &str,
-    things: impl Display,
-) -> Result<&'a mut C> {
-    find_mut(columns, name).ok_or_else(|| missing_column_error(things, name))
 }
 
 #[cfg(test)]

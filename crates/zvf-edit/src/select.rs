@@ -11,11 +11,12 @@ use zvf_model::Value;
 use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
+use crate::columns::{find, position};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::new_rows::{checked_index, parse_vector, read_members};
 use crate::numbers::Vid;
-use crate::scalar::{find, parse_number, position};
+use crate::scalar::parse_number;
 use crate::transaction::{NamedSelection, Transaction};
 
 /// The result of a selector.
@@ -426,7 +427,7 @@ impl Geometry {
 
     /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
-        let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
+        let objects = Some(&self.objects).filter(|objects| object < objects.count)?;
         let column = find(&self.object_columns, name)?;
         if let Some(value) = objects.known.get(&object).and_then(|state| state.values.get(name)) {
             return Some(value.clone());

@@ -16,7 +16,6 @@ use crate::arrays::Chunk;
 use crate::error::{EditError, OrFail, Result, fail, refuse_if, refused, unsupported};
 use crate::geometry::Geometry;
 use crate::groups::Groups;
-use crate::indexes::Objects;
 use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::RebuiltRows;
@@ -140,11 +139,7 @@ impl Transaction {
             );
         }
         let groups = Groups::open(&snap)?;
-        let highest = kinds
-            .iter()
-            .filter_map(|kind| kind.objects.as_ref())
-            .filter_map(Objects::highest_id)
-            .max();
+        let highest = kinds.iter().filter_map(|kind| kind.objects.highest_id()).max();
         let stored = &root["attributes"]["zvf"]["next_id"];
         let stored = read_member(stored, Json::as_i64, || {
             format!("zarr.json, zvf.next_id: expected an id, found {stored}")
@@ -249,8 +244,7 @@ impl Transaction {
 
     /// Returns whether an object has or had this id.
     pub(crate) fn is_known_id(&self, id: i64) -> bool {
-        let mut objects = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-        objects.any(|objects| objects.find(id).is_some())
+        self.kinds.iter().any(|kind| kind.objects.find(id).is_some())
     }
 
     /// Allocates an id for a new object: the requested one, or the next.
@@ -260,8 +254,8 @@ impl Transaction {
             Some(id) => {
                 // All ids are looked at only for an id below the next one: most files have higher ones.
                 let is_above_all = || {
-                    let mut objects = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-                    objects.all(|objects| objects.highest_id().is_none_or(|highest| highest < id))
+                    let mut highest = self.kinds.iter().map(|kind| kind.objects.highest_id());
+                    highest.all(|highest| highest.is_none_or(|highest| highest < id))
                 };
                 if self.is_known_id(id) || (id < self.next_id && is_above_all()) {
                     return refused(format!(

@@ -102,7 +102,7 @@ impl Transaction {
     fn drop_empty_rows(&mut self) -> Result<()> {
         let keeps_rows = !list_coarser(&self.snap)?.is_empty();
         for geometry in &mut self.kinds {
-            let Some(objects) = &mut geometry.objects else { continue };
+            let objects = &mut geometry.objects;
             if let Some(table) = &mut objects.manifests.table {
                 table.is_packed = true;
             }
@@ -157,7 +157,7 @@ impl Geometry {
         for row in fragments.iter().flatten() {
             held[*row] = true;
         }
-        let is_named = self.objects.is_none() || named.len() == fragments.len();
+        let is_named = !self.has_objects || named.len() == fragments.len();
         Ok(!is_named || held.contains(&false))
     }
 
@@ -172,7 +172,7 @@ impl Geometry {
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
             for (fragment, list) in (0_u32..).zip(state.fragments.iter()) {
-                if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment)) {
+                if self.has_objects && !owners.contains_key(&(*chunk, fragment)) {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
             }

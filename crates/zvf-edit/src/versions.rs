@@ -74,12 +74,6 @@ impl Pinned {
         Ok(self.number()? + u64::from(self.committed.get().is_some()))
     }
 
-    /// Returns the versions after the first with their numbers, newest first.
-    fn numbered_versions(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
-        let history = self.history()?;
-        Ok((0..num::to_u64(history.len())).rev().zip(history).filter(|(number, _)| *number > 0))
-    }
-
     /// Returns the version with a number.
     fn version(&self, number: u64) -> Result<&CommittedVersion> {
         let (history, last) = (self.history()?, self.number()?);
@@ -116,35 +110,21 @@ impl Pinned {
         Ok(report)
     }
 
-    /// Returns the entries of the log, newest first.
-    pub(crate) fn log(&self, limit: Option<u64>) -> Result<Vec<Json>> {
-        let limit = limit.map_or(usize::MAX, num::saturating_usize); // the largest number is none
-        let entry = |(number, version): (u64, &CommittedVersion)| {
-            let properties = &version.properties.get("zvf").cloned().unwrap_or_default(); // another program's
-            json!({
-                "head": number, "txid": version.id, "time": version.time,
-                "writer": properties["writer"],
-                "message": version.message, "operations": properties["report"]["operations"],
-                "objects": properties["report"]["objects"], "undoes": properties["undoes"],
-            })
-        };
-        Ok(self.numbered_versions()?.take(limit).map(entry).collect())
-    }
-
-    /// Returns the commits that a commit undid; null where it is no undo.
-    pub(crate) fn undoes(&self, number: u64) -> Result<Json> {
-        let properties = self.version(number)?.properties.get("zvf");
-        Ok(properties.map_or(Json::Null, |properties| properties["undoes"].clone()))
+    /// Returns the fields of the record of a commit; few of them for one of another program.
+    pub(crate) fn body(&self, number: u64) -> Result<Json> {
+        let CommittedVersion { id, time, message, properties, .. } = self.version(number)?;
+        let own = properties.get("zvf").filter(|own| own.is_object()).cloned();
+        let mut body = own.unwrap_or_else(|| json!({}));
+        body["head"] = json!(number);
+        body["txid"] = json!(id);
+        body["time"] = json!(time);
+        body["message"] = json!(message);
+        Ok(body)
     }
 
     /// Returns one commit with all its properties.
     pub(crate) fn show(&self, number: u64, options: &OpenOptions) -> Result<Json> {
-        let version = self.version(number)?;
-        let mut shown = version.properties.get("zvf").cloned().unwrap_or_else(|| json!({}));
-        shown["head"] = json!(number);
-        shown["txid"] = json!(version.id);
-        shown["time"] = json!(version.time);
-        shown["message"] = json!(version.message);
+        let mut shown = self.body(number)?;
         if number > 0 {
             shown["keys"] = self.read_changed_keys(number, options)?;
         }
@@ -172,7 +152,7 @@ impl Pinned {
         Ok(json!(list?))
     }
 
-    /// Returns the bytes at an earlier version of all keys that changed since, and the properties of the commits since.
+    /// Returns the bytes at an earlier version of all keys that changed since, and the bodies of the commits since.
     pub(crate) fn contents_since(
         &self,
         number: u64,
@@ -195,11 +175,8 @@ impl Pinned {
             .into_iter()
             .map(|found| found.map(|found| Blob::Held(found.bytes)));
         let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
-        let later = self.numbered_versions()?.take_while(|(at, _)| *at > number);
-        // Versions of other programs have none.
-        let properties =
-            later.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
-        Ok((contents, properties.collect()))
+        let later = (number + 1..=self.number()?).rev().map(|at| self.body(at));
+        Ok((contents, later.collect::<Result<_>>()?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Operations on vertices.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -234,7 +234,7 @@ impl Transaction {
             }
         }
         let at = insertion_index(new.at.as_ref(), before.len())?;
-        let state = self.kinds[kind].object_mut(object)?;
+        let state = self.kinds[kind].objects.know(object);
         state.vertices.splice(at..at, vertices.iter().copied());
         self.name_vertices(new.r#as.as_deref(), kind, &vertices);
         Ok(OperationResult::new(0, vertices.len()))
@@ -256,10 +256,7 @@ impl Transaction {
         let geometry = &self.kinds[kind];
         let kind_type = geometry.kind;
         refuse_if(kind_type == Kind::Line, "a line has two vertices; add an object")?;
-        refuse_if(
-            new.object.is_none() && geometry.objects.is_some(),
-            "the field \"object\" is missing",
-        )?;
+        refuse_if(new.object.is_none() && geometry.has_objects, "the field \"object\" is missing")?;
         if new.at.is_some() && !geometry.is_ordered() {
             return refused(format!("\"at\" needs an order, which a {kind_type} has not"));
         }
@@ -344,25 +341,19 @@ impl Transaction {
         for v in &removed {
             self.note_unowned(kind, *v);
         }
-        let mut by_owner: BTreeMap<u32, Vec<Vid>> = BTreeMap::new();
-        for v in &removed {
-            let owner = self.kinds[kind].owner_of(*v)?;
-            by_owner.entry(owner).or_default().push(*v);
-        }
         self.drop_links(kind, &removed)?;
-        for (owner, _) in by_owner {
-            if owner == NONE {
-                let geometry = &mut self.kinds[kind];
-                let free: Vec<Vid> =
-                    removed.iter().copied().filter(|v| geometry.vertex[*v].owner == NONE).collect();
-                for v in free {
-                    geometry.vertex[v].alive = false;
-                    geometry.free_changed.insert(v);
-                }
-                continue;
+        let geometry = &mut self.kinds[kind];
+        let owners = removed.iter().map(|v| geometry.owner_of(*v));
+        let owners = owners.collect::<Result<BTreeSet<u32>>>()?;
+        for v in &removed {
+            if geometry.vertex[*v].owner == NONE {
+                geometry.vertex[*v].alive = false;
+                geometry.free_changed.insert(*v);
             }
-            self.kinds[kind].mark_object_changed(owner)?;
+        }
+        for owner in owners.into_iter().filter(|owner| *owner != NONE) {
             let geometry = &mut self.kinds[kind];
+            geometry.mark_object_changed(owner)?;
             let vertices = geometry.vertices_of(owner);
             let remaining: Vec<Vid> =
                 vertices.iter().copied().filter(|v| !removed.contains(v)).collect();
@@ -376,7 +367,7 @@ impl Transaction {
             for v in vertices.iter().filter(|v| removed.contains(v)) {
                 geometry.vertex[*v].alive = false;
             }
-            geometry.object_mut(owner)?.vertices = remaining;
+            geometry.objects.know(owner).vertices = remaining;
         }
         Ok(())
     }

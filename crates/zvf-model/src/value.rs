@@ -50,7 +50,9 @@ impl Value {
         }
     }
 
-    fn as_i128(&self) -> Option<i128> {
+    /// Returns a whole number; `None` for other values.
+    #[must_use]
+    pub fn as_i128(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some((*n).into()),
             Self::UInt(n) => Some((*n).into()),

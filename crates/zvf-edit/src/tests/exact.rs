@@ -373,3 +373,32 @@ fn whole_positions_beyond_f64_are_exact_or_refused() {
     run(&store, &[to]).unwrap();
     expect(&store, &[LARGE_ID + 9; 4]).unwrap();
 }
+
+#[test]
+fn text_of_the_other_byte_order_is_read_and_written_by_character() {
+    let (_folder, store) = polylines(&[0, 1]);
+    let column = "0/object_attributes/word";
+    let big = |text: &str| -> Vec<u8> {
+        let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect();
+        bytes.resize(12, 0);
+        bytes
+    };
+    let path = store.join(column);
+    std::fs::create_dir_all(path.join("c")).unwrap();
+    std::fs::write(path.join("c/0"), [big("ab"), big("xyz")].concat()).unwrap();
+    let doc = json!({
+        "shape": [2], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+        "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}], "fill_value": "",
+        "attributes": {"name": "word", "dtype": "<U3", "zv_array": "object_attribute", "shape": [2]},
+        "zarr_format": 3, "node_type": "array", "storage_transformers": [],
+    });
+    std::fs::write(path.join("zarr.json"), doc.to_string()).unwrap();
+    let lines = [
+        json!({"op": "expect", "object": 0, "values": {"word": "ab"}}),
+        json!({"op": "object.set", "objects": [1], "values": {"word": "c"}}),
+    ];
+    run(&store, &lines).unwrap();
+    assert_eq!(std::fs::read(path.join("c/0")).unwrap(), [big("ab"), big("c")].concat());
+}

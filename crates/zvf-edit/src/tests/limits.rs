@@ -193,7 +193,7 @@ fn a_region_reads_the_chunks_that_it_meets() {
             least = least.min(part.chunks.len());
         }
         // A single object is needed whole.
-        let (chunks, objects) = (geometry.chunks.len(), geometry.object_numbers().len());
+        let (chunks, objects) = (geometry.chunks.len(), geometry.objects.numbers().len());
         assert!(least < chunks || objects == 1, "{name}: {least} of {chunks}");
     }
 }

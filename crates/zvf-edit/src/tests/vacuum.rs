@@ -58,7 +58,10 @@ fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
 }
 
 fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes) {
-    let Some(objects) = &mut geometry.objects else { return };
+    if !geometry.has_objects {
+        return;
+    }
+    let objects = &mut geometry.objects;
     let empty = manifest_bytes(objects.rank, []).unwrap();
     let rows = objects.manifests.rows.change();
     let count = rows.len();
@@ -86,7 +89,7 @@ fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
         let mut rows_of_fragments = HashSet::new();
         for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
             rows_of_fragments.extend(fragment.rows());
-            if geometry.objects.is_some() && !owners.contains_key(&(number, at as u32)) {
+            if geometry.has_objects && !owners.contains_key(&(number, at as u32)) {
                 found.insert(key.clone());
             }
         }
@@ -100,7 +103,7 @@ fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
 /// Reads the positions of the vertices of objects, or of all vertices where there are no objects.
 fn kept_positions(store: &Path) -> Positions {
     let mut found = positions(store);
-    if begin(store).kinds[0].objects.is_some() {
+    if begin(store).kinds[0].has_objects {
         found.remove(&None);
     }
     found
@@ -123,8 +126,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
                 end => panic!("{end:?}"),
             });
             let ends: Vec<u32> = ends.collect();
-            let is_kept =
-                |v: &u32| geometry.objects.is_none() || geometry.vertex[*v].owner != u32::MAX;
+            let is_kept = |v: &u32| !geometry.has_objects || geometry.vertex[*v].owner != u32::MAX;
             if ends.iter().all(is_kept) {
                 let ends = ends.iter().map(|v| format!("{:?}", geometry.position(*v)));
                 found.push((ends.collect(), family.records.values(number)));
@@ -166,8 +168,8 @@ fn vacuum_removes_only_waste() {
             assert_eq!(Some(rows as u64), declared, "{id}");
         }
         let transaction = begin(store.path());
-        let objects = transaction.kinds[0].objects.as_ref();
-        let last = objects.and_then(|objects| Some(objects.exists(objects.numbers().last()?)));
+        let objects = &transaction.kinds[0].objects;
+        let last = objects.numbers().last().map(|last| objects.exists(last));
         assert!(last != Some(false) || id == "sl3_pyramid", "{id}: an empty row");
         assert_eq!(vacuum(store.path(), false).unwrap()["changed"], false, "{id}");
     }
@@ -238,7 +240,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::default();
         geometry.fragments.flush(&mut changes).unwrap();
-        let objects = geometry.objects.as_mut().unwrap();
+        let objects = &mut geometry.objects;
         let empty = manifest_bytes(objects.rank, []).unwrap();
         objects.manifests.rows.change()[removed as usize] = empty;
         objects.manifests.flush(&mut changes, 16384).unwrap();
