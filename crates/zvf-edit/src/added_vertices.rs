@@ -77,7 +77,7 @@ impl Geometry {
     /// Returns whether links follow from the pieces of objects, or there are none.
     pub(crate) fn is_sortable(&self) -> bool {
         let is_chain = matches!(self.kind, Kind::Polyline | Kind::Streamline);
-        is_chain || self.kind == Kind::PointCloud && self.links.is_none()
+        is_chain || self.kind == Kind::PointCloud && !self.links.is_stored()
     }
 
     /// Adds the vertices of a new object, or vertices without one, unless something else is edited:
@@ -193,7 +193,7 @@ impl Geometry {
         let chunks = sorted.numbers();
         let keys: Vec<Chunk> = self.chunk_keys_of(&chunks).collect();
         self.extend_arrays(&keys)?;
-        let keeps_moves = self.links.is_some() || !list_coarser(&self.snap)?.is_empty();
+        let keeps_moves = self.links.is_stored() || !list_coarser(&self.snap)?.is_empty();
         let size = HEAD_BYTES + self.row_size();
         let (mut batch, mut pieces) = (BTreeSet::new(), BTreeMap::<u32, Vec<Vid>>::new());
         for chunk in &chunks {
@@ -303,7 +303,7 @@ impl Geometry {
             cells.insert(cell, Vec::new());
         }
         for (at, pair) in (0_u32..).zip(self.pieces.windows(2)) {
-            if pair[0].object == pair[1].object && !pair[1].starts_line {
+            if self.is_ordered() && pair[0].object == pair[1].object && !pair[1].starts_line {
                 let (cell, _) = family.placement(&ends(at))?;
                 cells.entry(cell).or_default().push(at);
             }

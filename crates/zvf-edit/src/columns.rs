@@ -109,9 +109,7 @@ impl Transaction {
         match scope {
             ColumnScope::Vertex => find(&geometry.columns, name).is_some(),
             ColumnScope::Object => find(&geometry.object_columns, name).is_some(),
-            ColumnScope::Link => {
-                geometry.links.iter().any(|family| find(&family.columns, name).is_some())
-            }
+            ColumnScope::Link => find(&geometry.links.columns, name).is_some(),
             ColumnScope::Fragment => find(&geometry.fragment_columns, name).is_some(),
             ColumnScope::Group => find(&self.groups.columns, name).is_some(),
         }
@@ -153,14 +151,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Returns the root document for a change.
-    pub(crate) fn root_changes(&mut self) -> &mut Json {
-        self.new_root.get_or_insert_with(|| self.root.clone())
-    }
-
     /// Returns the declarations of the columns of a scope in the root, for a change.
     fn column_specs(&mut self, scope: ColumnScope) -> Option<&mut Map<String, Json>> {
-        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
+        let specs = &mut self.new_root["attributes"]["zarr_vectors"]["attribute_specs"];
         specs.get_mut(scope.word())?.as_object_mut()
     }
 
@@ -180,13 +173,11 @@ impl Transaction {
                 objects.known.values_mut().for_each(|object| drop(object.values.remove(&name)));
                 drop_from(object_columns, &name, erased)
             }
-            ColumnScope::Link => links.iter_mut().try_for_each(|family| {
-                position(&family.columns, &name).map(|at| family.records.columns.remove(at));
-                drop_from(&mut family.columns, &name, erased)
-            }),
-            ColumnScope::Group => {
-                drop_from(&mut self.groups.columns, &name, &mut self.groups.erased)
+            ColumnScope::Link => {
+                position(&links.columns, &name).map(|at| links.records.columns.remove(at));
+                drop_from(&mut links.columns, &name, erased)
             }
+            ColumnScope::Group => drop_from(&mut self.groups.columns, &name, erased),
         }?;
         if let Some(specs) = self.column_specs(scope) {
             specs.shift_remove(&name);
@@ -227,12 +218,8 @@ impl Transaction {
                 }
                 rename_in(object_columns, names, erased)
             }
-            ColumnScope::Link => links
-                .iter_mut()
-                .try_for_each(|family| rename_in(&mut family.columns, names, erased)),
-            ColumnScope::Group => {
-                rename_in(&mut self.groups.columns, names, &mut self.groups.erased)
-            }
+            ColumnScope::Link => rename_in(&mut links.columns, names, erased),
+            ColumnScope::Group => rename_in(&mut self.groups.columns, names, erased),
         }?;
         if let Some(specs) = self.column_specs(scope)
             && let Some(spec) = specs.shift_remove(&name)

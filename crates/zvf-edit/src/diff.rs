@@ -93,8 +93,7 @@ fn vertex_columns(kind: &Geometry) -> BTreeSet<String> {
 }
 
 fn link_columns(kind: &Geometry) -> BTreeSet<String> {
-    let columns = kind.links.iter().flat_map(|family| &family.columns);
-    columns.map(|column| column.name.clone()).collect()
+    kind.links.columns.iter().map(|column| column.name.clone()).collect()
 }
 
 /// Returns the columns that a kind of both sides has on both; none for a kind of one side only.
@@ -150,9 +149,10 @@ impl StoreContent {
             all.filter(|content| content.kind == geometry.kind.token() || content.kind.is_empty())
                 .for_each(|content| content.vertices.sort_unstable());
         }
-        let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else {
+        if !geometry.has_links() {
             return Ok(());
-        };
+        }
+        let family = &geometry.links;
         for number in family.records.alive() {
             let mut ends: Vec<Vec<u8>> = Vec::new();
             let mut owner = None;

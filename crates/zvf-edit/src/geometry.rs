@@ -75,7 +75,7 @@ pub(crate) struct Geometry {
     pub(crate) objects: Objects,
     /// Whether vertices belong to objects.
     pub(crate) has_objects: bool,
-    pub(crate) links: Option<LinkFamily>,
+    pub(crate) links: LinkFamily,
     /// The keys of dropped columns, which are removed before anything is written.
     pub(crate) erased: Changes,
 
@@ -142,7 +142,9 @@ impl Geometry {
         let has_objects = stored.is_some();
         let create = || Objects::create(&index, axes, zv["manifest_layout"] == "dense");
         let objects = stored.map_or_else(create, Ok)?;
-        let links = LinkFamily::open(snap, path, 0, axes)?;
+        let width = if kind == Kind::Mesh { 3 } else { 2 };
+        let create = || LinkFamily::create(snap, path, width, axes);
+        let links = LinkFamily::open(snap, path, 0, axes)?.map_or_else(create, Ok)?;
         let has_shared_fragments = level["shared_fragments"] == true;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
         let values = object_columns.iter().map(|column| column.array.bytes.now.len());
@@ -308,14 +310,11 @@ impl Geometry {
         Ok(copy)
     }
 
-    /// Returns the links, none where the kind has no family of links yet.
-    pub(crate) fn links_or_new(&mut self) -> Result<&mut LinkFamily> {
-        let width = if self.kind == Kind::Mesh { 3 } else { 2 };
-        let family = match self.links.take() {
-            Some(family) => family,
-            None => LinkFamily::create(&self.snap, &self.path, width, self.axes)?,
-        };
-        Ok(self.links.insert(family))
+    /// Takes the links, which the caller puts back.
+    pub(crate) fn take_links(&mut self) -> Result<LinkFamily> {
+        let width = self.links.policy.link_width();
+        let none = LinkFamily::create(&self.snap, &self.path, width, self.axes)?;
+        Ok(std::mem::replace(&mut self.links, none))
     }
 
     /// Returns the index of a column of vertices.

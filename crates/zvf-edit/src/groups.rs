@@ -47,7 +47,6 @@ pub(crate) struct Groups {
     array: Option<RowArray>,
     pub(crate) list: Vec<Group>,
     pub(crate) columns: Vec<RowColumn>,
-    pub(crate) erased: Changes,
     pub(crate) changed: bool,
     /// The number of groups before the edit.
     pub(crate) count_before: usize,
@@ -82,7 +81,7 @@ impl Groups {
         }
         let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
         let count_before = list.len();
-        Ok(Self { array, list, columns, erased: Changes::default(), changed: false, count_before })
+        Ok(Self { array, list, columns, changed: false, count_before })
     }
 
     /// Returns the name of a group; `group_<number>` for one without.
@@ -152,7 +151,6 @@ impl Groups {
     }
 
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
-        out.keys.append(&mut self.erased.keys);
         if self.array.is_none() && !self.list.is_empty() {
             self.array = Some(RowArray::create(
                 GROUPS_PATH,

@@ -86,23 +86,21 @@ impl Transaction {
         self.kinds[kind].load_links_of(ends)?;
         let mut sorted_ends = ends.to_vec();
         sorted_ends.sort_unstable();
-        let mut found = Vec::new();
+        let records = &self.kinds[kind].links.records;
         // No link joins no vertices.
-        if let Some((family, first)) = self.kinds[kind].links.as_ref().zip(sorted_ends.first()) {
-            found = family.records.at(*first);
-            found.retain(|number| {
-                let mut record_ends: Vec<Vid> = family.records.vertices(*number).collect();
-                record_ends.sort_unstable();
-                record_ends == sorted_ends
-            });
-        }
+        let mut found = sorted_ends.first().map_or_else(Vec::new, |first| records.at(*first));
+        found.retain(|number| {
+            let mut record_ends: Vec<Vid> = records.vertices(*number).collect();
+            record_ends.sort_unstable();
+            record_ends == sorted_ends
+        });
         refuse_if(found.is_empty(), "no link joins these vertices")?;
         Ok(found)
     }
 
     fn mark_ends_written(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
-        let Some(family) = &self.kinds[kind].links else { return Ok(()) };
-        let ends = numbers.iter().flat_map(|number| family.records.vertices(*number));
+        let records = &self.kinds[kind].links.records;
+        let ends = numbers.iter().flat_map(|number| records.vertices(*number));
         let ends: Vec<Vid> = ends.collect();
         self.mark_owners_written(kind, &ends)
     }
@@ -119,9 +117,8 @@ impl Transaction {
                 let selection = self.select(&selector)?;
                 self.check_takes_links(selection.kind)?;
                 self.kinds[selection.kind].load_links_of(&selection.vertices)?;
-                if let Some(family) = &self.kinds[selection.kind].links {
-                    numbers.extend(selection.vertices.iter().flat_map(|v| family.records.at(*v)));
-                }
+                let records = &self.kinds[selection.kind].links.records;
+                numbers.extend(selection.vertices.iter().flat_map(|v| records.at(*v)));
                 selection.kind
             }
             (Some(links), None) => {
@@ -135,10 +132,8 @@ impl Transaction {
         };
         let numbers: Vec<u32> = numbers.into_iter().collect();
         self.mark_ends_written(kind, &numbers)?;
-        if let Some(family) = &mut self.kinds[kind].links {
-            for number in &numbers {
-                family.records[*number].alive = false;
-            }
+        for number in &numbers {
+            self.kinds[kind].links.records[*number].alive = false;
         }
         Ok(OperationResult::new(numbers.len(), numbers.len()))
     }
@@ -156,9 +151,7 @@ impl Transaction {
             self.check_takes_links(kind)?;
             self.kinds[kind].load_all()?;
             self.kinds[kind].load_all_links()?;
-            if let Some(family) = &self.kinds[kind].links {
-                groups.extend(family.records.alive().map(|number| vec![number]));
-            }
+            groups.extend(self.kinds[kind].links.records.alive().map(|number| vec![number]));
             kind
         } else {
             let links = links.or_refused(|| "missing field `links`".to_owned())?;
@@ -172,9 +165,7 @@ impl Transaction {
         self.mark_ends_written(kind, &groups.concat())?;
         let kind_type = self.kinds[kind].kind;
         let mut changed: HashSet<u32> = HashSet::new();
-        let Some(family) = &mut self.kinds[kind].links else {
-            return Ok(OperationResult::default());
-        };
+        let family = &mut self.kinds[kind].links;
         for (name, value, items) in assigned {
             self.read_items.insert(format!("column:link:{name}:{kind_type}"));
             for numbers in &groups[items] {
@@ -203,7 +194,7 @@ impl Transaction {
         let ends: Vec<Vid> = records.concat();
         geometry.load_links_of(&ends)?;
         let (is_mesh, kind_type) = (geometry.kind == Kind::Mesh, geometry.kind);
-        let family = geometry.links_or_new()?;
+        let family = &mut geometry.links;
         let width = family.policy.link_width();
         let mut columns: Vec<Option<Vec<Vec<u8>>>> = vec![None; family.columns.len()];
         for (name, list) in attributes.into_iter().flatten() {
@@ -263,11 +254,6 @@ impl Geometry {
 
     /// Updates the records that join two runs of a chain.
     fn update_chain_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
-        let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
-        if needs {
-            self.links_or_new()?;
-        }
-        let Some(mut family) = self.links.take() else { return Ok(()) };
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut missing: HashSet<[Vid; 2]> = HashSet::new();
         let mut old: BTreeSet<u32> = BTreeSet::new();
@@ -280,9 +266,10 @@ impl Geometry {
                 }
             }
             for v in state.vertices_before.iter().chain(&state.vertices) {
-                old.extend(family.records.at(*v));
+                old.extend(self.links.records.at(*v));
             }
         }
+        let family = &mut self.links;
         for number in old {
             let ends: Vec<Vid> = family.records.vertices(number).collect();
             let is_implied = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| missing.remove(&pair));
@@ -294,13 +281,12 @@ impl Geometry {
         for pair in missing {
             family.insert(pair, &blank)?;
         }
-        self.links = Some(family);
         Ok(())
     }
 
     /// Updates the edges of trees that are not implied by the order of rows.
     fn update_tree_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
-        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let family = &mut self.links;
         let explicit = self.convention == "explicit";
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
@@ -349,7 +335,6 @@ impl Geometry {
                 family.records[number].alive = false;
             }
         }
-        self.links = Some(family);
         Ok(())
     }
 
@@ -361,7 +346,7 @@ impl Geometry {
         if let Some(level) = level.and_then(serde_json::Value::as_object_mut) {
             level.shift_remove("fragment_link_groups");
         }
-        let arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
+        let arrays = self.links.arrays.values_mut();
         arrays.fold(false, |changed, array| array.remove_attribute(LINK_GROUPS) | changed)
     }
 
@@ -375,11 +360,7 @@ impl Geometry {
         if !result.chunks.is_empty() {
             self.withdraw_link_groups();
         }
-        if self.is_ordered() && self.pieces.windows(2).any(|pair| pair[0].object == pair[1].object)
-        {
-            self.links_or_new()?;
-        }
-        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let mut family = self.take_links()?;
         if !self.pieces.is_empty() || !result.moves.is_empty() {
             self.write_moved_links(&mut family, result)?;
             let (before, after) = family.written;
@@ -406,10 +387,9 @@ impl Geometry {
             if is_loose { Err(loose_end_error(&self.path)) } else { Ok(place) }
         };
         let changed = family.flush(&self.vertices, &place, out)?;
-        self.links = Some(family);
+        self.links = family;
         if changed && self.withdraw_link_groups() {
-            let mut arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
-            arrays.try_for_each(|array| array.flush(out))?;
+            self.links.arrays.values_mut().try_for_each(|array| array.flush(out))?;
         }
         Ok(())
     }

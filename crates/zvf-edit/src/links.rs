@@ -173,6 +173,11 @@ impl LinkFamily {
         Ok(Some(Self { delta_text, doc, is_new, policy, arrays, columns, fragments, ..empty }))
     }
 
+    /// Returns whether there are records, or were before the edit.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.is_new || !self.arrays.is_empty()
+    }
+
     /// Sets the delta and the anchor of a family between levels with different chunks.
     pub(crate) fn move_across(
         mut self,

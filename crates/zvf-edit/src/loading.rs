@@ -298,7 +298,7 @@ impl Geometry {
 
     /// Loads the links with an end in one of the chunks.
     pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
-        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let mut family = self.take_links()?;
         let keys: BTreeSet<Chunk> =
             chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
         let before = family.records.numbers().end;
@@ -320,7 +320,7 @@ impl Geometry {
                 }
             }
         }
-        self.links = Some(family);
+        self.links = family;
         loaded
     }
 

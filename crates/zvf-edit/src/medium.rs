@@ -66,12 +66,22 @@ impl Medium {
         }
     }
 
+    /// Asks the folder or the object store about a key, which errors of files name.
+    fn ask<T>(
+        &self,
+        key: &str,
+        folder: impl FnOnce(&KeyedFolder) -> std::io::Result<T>,
+        objects: impl AsyncFnOnce(&Objects) -> zvf_error::Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Folder(asked) => folder(asked).map_err(with_key(key)),
+            Self::Objects(asked) => Ok(block_on(objects(asked))?),
+        }
+    }
+
     /// Reads an object. Returns `None` for a missing one.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
-        match self {
-            Self::Folder(folder) => folder.get(key).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(block_on(objects.read(key))?),
-        }
+        self.ask(key, |folder| folder.get(key), async |objects| objects.read(key).await)
     }
 
     /// Opens an object, to read parts of it. A missing one has no bytes.
@@ -122,69 +132,52 @@ impl Medium {
 
     /// Returns whether an object exists.
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
-        match self {
-            Self::Folder(folder) => folder.exists(key).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(block_on(objects.exists(key))?),
-        }
+        self.ask(key, |folder| folder.exists(key), async |objects| objects.exists(key).await)
     }
 
     /// Lists the names directly below a prefix, sorted.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>> {
-        match self {
-            Self::Folder(folder) => folder.list(key).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(block_on(objects.children(key))?),
-        }
+        self.ask(key, |folder| folder.list(key), async |objects| objects.children(key).await)
     }
 
     /// Lists all keys below a prefix, sorted.
     pub(crate) fn walk(&self, prefix: &str) -> Result<Vec<String>> {
-        match self {
-            Self::Folder(folder) => folder.walk(prefix).map_err(with_key(prefix)),
-            Self::Objects(objects) => {
-                let listed = block_on(objects.list(prefix))?;
-                let slash = if prefix.is_empty() { "" } else { "/" };
-                let mut keys: Vec<String> =
-                    listed.into_iter().map(|(name, _)| format!("{prefix}{slash}{name}")).collect();
-                keys.sort();
-                Ok(keys)
-            }
-        }
+        let list = async |objects: &Objects| {
+            let slash = if prefix.is_empty() { "" } else { "/" };
+            let listed = objects.list(prefix).await?.into_iter();
+            let mut keys: Vec<String> =
+                listed.map(|(name, _)| format!("{prefix}{slash}{name}")).collect();
+            keys.sort();
+            Ok(keys)
+        };
+        self.ask(prefix, |folder| folder.walk(prefix), list)
     }
 
     /// Returns the length and the modification time of an object.
     pub(crate) fn metadata(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
-        match self {
-            Self::Folder(folder) => match folder.path(key).metadata() {
-                Ok(about) => Ok(Some((about.len(), about.modified().map_err(with_key(key))?))),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(with_key(key)(error)),
-            },
-            Self::Objects(objects) => Ok(block_on(objects.head(key))?),
-        }
+        let of_file = |folder: &KeyedFolder| match folder.path(key).metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            about => about.and_then(|about| Ok(Some((about.len(), about.modified()?)))),
+        };
+        self.ask(key, of_file, async |objects| objects.head(key).await)
     }
 
     /// Creates an object. Returns false if it exists.
     pub(crate) fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
-        match self {
-            Self::Folder(folder) => folder.create(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(block_on(objects.create(key, bytes))?),
-        }
+        let create = |folder: &KeyedFolder| folder.create(key, bytes.clone());
+        self.ask(key, create, async |objects| objects.create(key, bytes).await)
     }
 
     /// Creates or replaces an object unconditionally.
     pub(crate) fn put_object(&self, key: &str, bytes: &Bytes) -> Result<()> {
-        match self {
-            Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(block_on(objects.put(key, bytes))?),
-        }
+        let put = |folder: &KeyedFolder| folder.put(key, bytes.clone());
+        self.ask(key, put, async |objects| objects.put(key, bytes).await)
     }
 
     /// Creates or replaces an object that may be lost in a crash.
     pub(crate) fn put_unsynced(&self, key: &str, bytes: &Bytes) -> Result<()> {
-        match self {
-            Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(_) => self.put_object(key, bytes),
-        }
+        let mark = |folder: &KeyedFolder| folder.mark(key, bytes.clone());
+        self.ask(key, mark, async |objects| objects.put(key, bytes).await)
     }
 
     /// Creates or replaces objects that are unchanged since they were read. Returns false when they
@@ -251,10 +244,8 @@ impl Medium {
 
     /// Removes everything below a prefix.
     pub(crate) fn delete_below(&self, prefix: &str) -> Result<()> {
-        match self {
-            Self::Folder(folder) => folder.delete_folder(prefix).map_err(with_key(prefix)),
-            Self::Objects(objects) => Ok(block_on(objects.remove_below(prefix))?),
-        }
+        let delete = |folder: &KeyedFolder| folder.delete_folder(prefix);
+        self.ask(prefix, delete, async |objects| objects.remove_below(prefix).await)
     }
 
     /// Writes files to be renamed into place later. Object stores have none.

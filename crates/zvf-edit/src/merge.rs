@@ -313,7 +313,7 @@ impl Transaction {
         source: &Geometry,
         twin: &HashMap<Vid, Vid>,
     ) -> Result<()> {
-        let Some(family) = &source.links else { return Ok(()) };
+        let family = &source.links;
         if !self.kinds[kind].has_links() {
             // The parents of vertices are copied with them, values of their links are not.
             return refuse_if(

@@ -169,7 +169,7 @@ impl Transaction {
         width: u32,
     ) {
         let scope = scope.word();
-        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
+        let specs = &mut self.new_root["attributes"]["zarr_vectors"]["attribute_specs"];
         if specs.is_object() && specs[scope].is_object() {
             let mut spec = json!({"dtype": scalar.name()});
             if width > 1 {
@@ -228,7 +228,7 @@ impl Transaction {
         if !geometry.has_links() && geometry.kind != Kind::Skeleton {
             return refused(format!("links of a {} have no columns", geometry.kind));
         }
-        let family = geometry.links_or_new()?;
+        let family = &mut geometry.links;
         let row_shape = column.row_shape();
         let NewColumn { name, ty, fill, mut attrs } = column;
         attrs["row_shape"] = row_shape;
@@ -250,8 +250,8 @@ impl Transaction {
         if level.get("links_convention").is_some() || kind > 0 {
             level["links_convention"] = json!("explicit");
         } else {
-            self.root_changes()["attributes"]["zarr_vectors"]["links_convention"] =
-                json!("explicit");
+            let root = &mut self.new_root["attributes"]["zarr_vectors"];
+            root["links_convention"] = json!("explicit");
         }
         Ok(())
     }

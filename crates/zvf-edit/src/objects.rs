@@ -339,20 +339,14 @@ impl Geometry {
             path.push(above);
             above = self.vertex[above].parent;
         }
-        if let Some(family) = &mut self.links {
-            let mut turned = Vec::new();
-            for pair in path.windows(2) {
-                let record = family
-                    .records
-                    .at(pair[0])
-                    .into_iter()
-                    .find(|number| family.records.ends(*number)[0] == End::Vertex(pair[0]));
-                turned.extend(record.map(|number| (number, pair[0], pair[1])));
-            }
-            for (number, child, parent) in turned {
-                let ends = [parent, child].map(End::Vertex);
-                family.records.ends_mut(number).clone_from_slice(&ends);
-            }
+        let (records, mut turned) = (&mut self.links.records, Vec::new());
+        for pair in path.windows(2) {
+            let is_edge = |number: &u32| records.ends(*number)[0] == End::Vertex(pair[0]);
+            let record = records.at(pair[0]).into_iter().find(is_edge);
+            turned.extend(record.map(|number| (number, pair[0], pair[1])));
+        }
+        for (number, child, parent) in turned {
+            records.ends_mut(number).clone_from_slice(&[parent, child].map(End::Vertex));
         }
         for pair in path.windows(2) {
             self.vertex[pair[1]].parent = pair[0];
@@ -395,15 +389,13 @@ impl Geometry {
             }
             i
         }
-        if let Some(family) = &self.links {
-            for number in family.records.alive() {
-                let ends = family.records.vertices(number);
-                let ends: Vec<usize> = ends.filter_map(|v| indexes.get(&v).copied()).collect();
-                for pair in ends.windows(2) {
-                    let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
-                    let (low, high) = (a.min(b), a.max(b));
-                    leader[high] = low;
-                }
+        for number in self.links.records.alive() {
+            let ends = self.links.records.vertices(number);
+            let ends: Vec<usize> = ends.filter_map(|v| indexes.get(&v).copied()).collect();
+            for pair in ends.windows(2) {
+                let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
+                let (low, high) = (a.min(b), a.max(b));
+                leader[high] = low;
             }
         }
         // The leader of a part is its first vertex.

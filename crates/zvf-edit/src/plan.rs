@@ -34,7 +34,7 @@ impl Transaction {
         let rebuilt = rebuilt.collect::<Result<Vec<_>>>()?;
         self.groups.flush(&self.snap, &mut changes)?;
         self.update_kind_counts(&mut changes)?;
-        let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
+        let mut root = self.new_root.clone();
         let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
         if root != self.root {
             changes.put_doc("", &root)?;
@@ -136,10 +136,10 @@ impl Transaction {
                 geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
             for name in ["edge_count", "face_count", "link_count"] {
                 let has_count = kind_summary.get(name).is_some();
-                let Some(family) = geometry.links.as_ref().filter(|_| has_count) else {
+                if !has_count || !geometry.links.is_stored() {
                     continue;
-                };
-                match family.doc["attributes"].get("num_links") {
+                }
+                match geometry.links.doc["attributes"].get("num_links") {
                     Some(count) => kind_summary[name] = count.clone(),
                     // Without a current count, drop the outdated one.
                     None => {

@@ -94,6 +94,10 @@ pub(crate) struct RebuiltChunk {
 /// The number of a changed object, and its new pieces: chunk number and vertices of each.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
 
+/// A new piece of a changed object in a chunk: the number of the object, the index of the piece,
+/// and its vertices.
+pub(crate) type ChangedPiece<'a> = (u32, usize, &'a [Vid]);
+
 /// The changed objects, and the chunks that they affect.
 #[derive(Debug, Default)]
 struct ObjectChanges {
@@ -275,10 +279,10 @@ impl Geometry {
         let owners = self.owners_in(&set)?;
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
         let mut numbers = FragmentNumbers::new();
-        let mut by_chunk: HashMap<u32, Vec<(usize, usize)>> = HashMap::new();
-        for (i, (_, new)) in changed.iter().enumerate() {
-            for (n, (chunk, _)) in new.iter().enumerate() {
-                by_chunk.entry(*chunk).or_default().push((i, n));
+        let mut by_chunk: HashMap<u32, Vec<ChangedPiece<'_>>> = HashMap::new();
+        for (object, new) in changed {
+            for (n, (chunk, vertices)) in new.iter().enumerate() {
+                by_chunk.entry(*chunk).or_default().push((*object, n, vertices));
             }
         }
         let mut keys: Vec<Chunk> = Vec::new();
@@ -287,8 +291,8 @@ impl Geometry {
             // Each is a vertex, which has a number of 32 bits.
             let held = self.chunks[chunk].fragments.vertices.len();
             row_change -= i64::from(index_u32(held));
-            let piece_places = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-            let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), piece_places)?;
+            let changed = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
+            let pieces = self.chunk_pieces(*chunk, &owners, &touched, changed)?;
             let mut row = 0_u32;
             for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
@@ -355,24 +359,23 @@ impl Geometry {
         self.arrays_mut().try_for_each(|array| array.flush(out))
     }
 
-    /// Returns the future fragments of a rebuilt chunk in order. `piece_places` lists the pieces of changed objects in it, as
-    /// index into `changed` and index of the piece.
+    /// Returns the future fragments of a rebuilt chunk in order, `changed` ones of `touched` objects
+    /// and old ones.
     pub(crate) fn chunk_pieces(
         &self,
         chunk: u32,
         owners: &FragmentOwners,
-        (changed, touched): (&[ChangedObject], &HashSet<u32>),
-        piece_places: &[(usize, usize)],
+        touched: &HashSet<u32>,
+        changed: &[ChangedPiece<'_>],
     ) -> Result<Vec<Piece>> {
         if !self.has_objects {
             return self.bin_pieces(chunk);
         }
         let claimed: HashSet<Vid> =
-            piece_places.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
+            changed.iter().flat_map(|(.., vertices)| vertices.iter().copied()).collect();
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
-        for (i, n) in piece_places {
-            let (object, new) = &changed[*i];
-            let piece = Piece::new((false, self.objects.id(*object), *n), new[*n].1.clone());
+        for (object, n, vertices) in changed {
+            let piece = Piece::new((false, self.objects.id(*object), *n), vertices.to_vec());
             pieces.push(Piece { changed: Some((*object, *n)), ..piece });
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
@@ -563,9 +566,6 @@ impl Geometry {
         for array in self.arrays_mut() {
             array.extend_grid(&low, &high)?;
         }
-        if let Some(family) = &mut self.links {
-            family.extend_grids(&low, &high)?;
-        }
-        Ok(())
+        self.links.extend_grids(&low, &high)
     }
 }

@@ -149,7 +149,7 @@ impl Transaction {
             return Ok(());
         }
         geometry.load_links_of(originals)?;
-        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let family = &mut geometry.links;
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
         for v in originals {
             numbers.extend(family.records.at(*v));

@@ -55,7 +55,7 @@ pub struct Transaction {
     /// The folder of files that operations name.
     pub(crate) folder: PathBuf,
     pub(crate) root: Json,
-    pub(crate) new_root: Option<Json>,
+    pub(crate) new_root: Json,
     pub(crate) kinds: Vec<Geometry>,
     pub(crate) groups: Groups,
     pub(crate) next_id: i64,
@@ -149,8 +149,8 @@ impl Transaction {
         Ok(Self {
             snap,
             folder: ".".into(),
+            new_root: root.clone(),
             root,
-            new_root: None,
             kinds,
             groups,
             next_id,

@@ -185,7 +185,7 @@ impl Geometry {
                 held: [0, num::index_u32(held)], // each was loaded as a vertex
                 removed: 0,
             };
-            let pieces = self.chunk_pieces(*chunk, &owners, (&[], &nobody), &[])?;
+            let pieces = self.chunk_pieces(*chunk, &owners, &nobody, &[])?;
             let mut row = 0_u32; // fewer rows than vertices
             for (number, piece) in (0_u32..).zip(&pieces) {
                 // A row that several fragments share is copied to each; links keep the first copy.

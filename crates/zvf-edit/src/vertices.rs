@@ -380,12 +380,11 @@ impl Transaction {
         }
         geometry.load_links_of(removed)?;
         let mut ends: Vec<Vid> = Vec::new();
-        if let Some(family) = &mut geometry.links {
-            for v in removed {
-                for number in family.records.at(*v) {
-                    family.records[number].alive = false;
-                    ends.extend(family.records.vertices(number));
-                }
+        let records = &mut geometry.links.records;
+        for v in removed {
+            for number in records.at(*v) {
+                records[number].alive = false;
+                ends.extend(records.vertices(number));
             }
         }
         self.mark_owners_written(kind, &ends)

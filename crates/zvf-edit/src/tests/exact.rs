@@ -402,3 +402,26 @@ fn text_of_the_other_byte_order_is_read_and_written_by_character() {
     run(&store, &lines).unwrap();
     assert_eq!(std::fs::read(path.join("c/0")).unwrap(), [big("ab"), big("c")].concat());
 }
+
+#[test]
+fn a_branch_of_a_tree_without_branches_keeps_its_parent() {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    let at: Vec<u8> = [1.0_f32, 1.0, 2.0, 1.0, 3.0, 1.0].map(f32::to_le_bytes).concat();
+    let places = Column::new(Dtype::FLOAT32, 2, at.into()).unwrap();
+    let edges = zvf_model::Elements::new(2, vec![1, 0, 2, 1]).unwrap();
+    let batch = Batch::new(Kind::Skeleton, places).with_vertex_objects(vec![Some(ObjectId(0)); 3]);
+    write(&store, &batch.unwrap().with_elements(edges).unwrap(), |_| ());
+    let (_, links) = (tree(&store), store.join("0/links"));
+    if links.exists() {
+        std::fs::remove_dir_all(links).unwrap(); // there need not be any
+    }
+    let branch = json!({"op": "vertex.add", "object": 0, "positions": [[2.0, 2.0]], "parents": [{"index": 0}]});
+    run(&store, &[branch]).unwrap();
+    let mut transaction = begin(&store);
+    let geometry = &mut transaction.kinds[0];
+    let vertices = geometry.all_vertices().unwrap();
+    let parent = |v: u32| vertices.iter().position(|p| *p == geometry.vertex[v].parent);
+    let parents: Vec<_> = vertices.iter().map(|v| parent(*v)).collect();
+    assert_eq!(parents, [None, Some(0), Some(1), Some(0)]);
+}

@@ -117,7 +117,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         let chunks = geometry.all_chunks();
         let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk].clone());
         let keys = keys.collect();
-        let Some(mut family) = geometry.links.take() else { continue };
+        let mut family = geometry.take_links().unwrap();
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
         family.load_cells_naming(&keys, &|_| true, &mut vertex).unwrap();
         for number in family.records.numbers() {
@@ -182,7 +182,7 @@ fn vacuum_counts_the_links_that_go_with_rows_of_no_object() {
         put_waste(store.path());
         let stated = || {
             let transaction = begin(store.path());
-            let family = transaction.kinds[0].links.as_ref().unwrap();
+            let family = &transaction.kinds[0].links;
             family.doc["attributes"]["num_links"].as_u64().unwrap()
         };
         let (before, report) = (stated(), vacuum(store.path(), false).unwrap());

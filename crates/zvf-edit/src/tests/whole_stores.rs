@@ -127,7 +127,7 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     let kind = &mut source.kinds[0];
     kind.load_all().unwrap();
     kind.load_all_links().unwrap();
-    let end = kind.links.as_ref().unwrap().records.vertices(0).next().unwrap();
+    let end = kind.links.records.vertices(0).next().unwrap();
     let (chunk, row) = kind.vertex[end].home;
     let key = kind.chunk_keys[chunk].clone();
     let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
