@@ -120,6 +120,7 @@ impl Coding {
         let span = IndexLocation::End.span(count, self.checksum, len).at(key)?;
         let bytes = shard.part(to_usize(&span)).read()?;
         let index = ShardIndex::parse(&bytes, count, self.checksum).at(key)?;
+        index.check_spans(len, IndexLocation::End).at(key)?;
         let cell = |i| index.get(i).map(|span| shard.part(to_usize(&span)));
         Ok((0..self.cells).map(cell).collect())
     }

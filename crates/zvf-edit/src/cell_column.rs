@@ -147,7 +147,7 @@ pub(crate) fn first_rows(
 
 /// Counts the fragments of a chunk.
 pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
-    Some(to_u64(FragmentIndex::parse(bytes).ok()?.iter().count()))
+    Some(FragmentIndex::parse(bytes).ok()?.len())
 }
 
 /// Returns the type of a column of vertices or fragments. `first` is a chunk with rows, and their number.

@@ -123,9 +123,8 @@ impl Garbage {
             }
             let folder = format!("txn/{txid}");
             let keys = journal.side.walk(&folder)?;
-            let about: Result<Vec<Option<(u64, SystemTime)>>> =
-                keys.iter().map(|key| journal.side.metadata(key)).collect();
-            let about: Vec<(u64, SystemTime)> = about?.into_iter().flatten().collect();
+            let about = keys.iter().filter_map(|key| journal.side.metadata(key).transpose());
+            let about = about.collect::<Result<Vec<_>>>()?;
             // Hard links to old files have old times, so the time of the folder counts as well.
             let of_folder = match journal.side.is_folder() {
                 true => journal.side.metadata(&folder)?,

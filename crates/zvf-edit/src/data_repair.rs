@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
-use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::key::Offsets;
 use zvf_format::link::{self, Body, LinkCell, RowShape};
 use zvf_format::{Class, num};
 use zvf_model::read_two_widths;
@@ -21,7 +21,7 @@ use crate::error::{At, OrFail, Result, fail, refused};
 use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::SEGMENT_ID;
 use crate::linking::LINK_GROUPS;
-use crate::links::{LinkFamily, end_chunks};
+use crate::links::LinkFamily;
 use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
 use crate::snapshot::{Snapshot, read_doc};
@@ -100,7 +100,7 @@ impl RepairedLevel<'_> {
             let (offsets, shape, intra) = family.describe(&name)?;
             for chunk in family.arrays[&name].chunks() {
                 let Some(bytes) = family.arrays[&name].read_stored(&chunk)? else { continue };
-                let body = if intra { Body::Flat } else { Body::Inline };
+                let body = family.policy.body(intra);
                 if shape.element().size() != 4 {
                     total += num::to_u64(LinkCell::parse(&bytes, body, shape)?.len());
                     continue;
@@ -153,8 +153,7 @@ impl RepairedLevel<'_> {
         fragments: &CellArray,
         (source, offsets): (&Chunk, &Offsets),
     ) -> Result<Vec<u64>> {
-        let anchor = family.policy.anchor().map_chunk(&ChunkKey::new(source)?)?;
-        let rows = end_chunks(source, &anchor, offsets)?.into_iter().map(|chunk| {
+        let rows = family.end_chunks(source, offsets)?.into_iter().map(|chunk| {
             match fragments.read_stored(&chunk)?.filter(|blob| !blob.is_empty()) {
                 Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
                 None => Ok(0),

@@ -18,11 +18,11 @@ use zvf_format::link::{self, Anchor, LinkCell, LinkInteger};
 use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
-use crate::arrays::{CellArray, Chunk, chunk_text};
+use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{check_size, declared_link_width, rename_array};
 use crate::changes::Changes;
 use crate::columns::{StoredColumn, sibling_path};
-use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
+use crate::error::{At, EditError, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{End, NONE, Records, Vid};
 use crate::scalar::ColumnType;
@@ -245,6 +245,12 @@ impl LinkFamily {
         Ok((parsed, shape, intra))
     }
 
+    /// Returns the chunk of each end of the records of a cell.
+    pub(crate) fn end_chunks(&self, source: &Chunk, offsets: &Offsets) -> Result<Vec<Chunk>> {
+        let cell = self.policy.endpoint_chunks(&ChunkKey::new(source)?, offsets)?;
+        Ok(cell.chunks().iter().map(|chunk| chunk.components().to_vec()).collect())
+    }
+
     /// Parses the offsets that an array is named after. Returns them, and whether its links are
     /// within chunks.
     pub(crate) fn parse_offsets(&self, offsets: &str) -> Result<(Offsets, bool)> {
@@ -274,9 +280,7 @@ impl LinkFamily {
         let (parsed, shape, intra) = self.describe(offsets)?;
         let body = self.policy.body(intra);
         let records = LinkCell::parse(&bytes, body, shape).at(&array.path)?;
-        let key = ChunkKey::new(source)?;
-        let chunks =
-            end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed).at(&array.path)?;
+        let chunks = self.end_chunks(source, &parsed).at(&array.path)?;
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let array = column.arrays.get(offsets);
@@ -342,8 +346,7 @@ impl LinkFamily {
             return Ok(sources.into_iter().collect());
         }
         for source in array.chunks() {
-            let anchor = self.policy.anchor().map_chunk(&ChunkKey::new(&source)?)?;
-            let ends = end_chunks(&source, &anchor, &parsed).at(&array.path)?;
+            let ends = self.end_chunks(&source, &parsed).at(&array.path)?;
             let mut ends = ends.iter().enumerate();
             if ends.any(|(place, chunk)| level_zero(place) && chunks.contains(chunk)) {
                 sources.insert(source);
@@ -431,19 +434,4 @@ fn declared_link_column(snap: &Snapshot, name: &str) -> Result<Json> {
         attrs["row_shape"] = json!([spec["channels"]]);
     }
     Ok(attrs)
-}
-
-/// Returns the chunk of each end of a record: `source` for the first, and `anchor` moved by the offset of each other.
-pub(crate) fn end_chunks(
-    source: &Chunk,
-    anchor: &ChunkKey,
-    offsets: &Offsets,
-) -> Result<Vec<Chunk>> {
-    let others = offsets
-        .iter()
-        .map(|step| anchor.components().iter().zip(step).map(|(a, o)| a.checked_add(*o)).collect());
-    let ends: Option<Vec<Chunk>> = std::iter::once(Some(source.clone())).chain(others).collect();
-    ends.or_fail(Class::OutOfBounds, || {
-        format!("links of chunk {}: an end at {offsets} does not fit 64 bits", chunk_text(source))
-    })
 }

@@ -147,14 +147,14 @@ impl Geometry {
                 column.array.resize(count);
             }
             for state in objects.known.values() {
-                let Some(row) = state.row else { continue };
+                let Some(row) = state.row.map(num::usize_from_u32) else { continue };
                 if !state.exists && state.existed {
-                    column.array.set_row(num::usize_from_u32(row), &column.array.fill.clone());
+                    column.array.set_row(row, &column.array.fill.clone());
                 } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
-                    if column.array.row(num::usize_from_u32(row)) != value && state.existed {
+                    if column.array.row(row) != value && state.existed {
                         tally.changed.insert(state.id);
                     }
-                    column.array.set_row(num::usize_from_u32(row), value);
+                    column.array.set_row(row, value);
                 }
             }
         }

@@ -263,9 +263,8 @@ impl Geometry {
         let folder = format!("{}/object_attributes", self.path);
         let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
         let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;
-        let ids = self.objects.ids.iter().filter(|_| self.has_objects);
         let columns = self.object_columns.iter().map(|column| &column.array);
-        for like in ids.chain(columns) {
+        for like in self.objects.ids.iter().chain(columns) {
             if !array.stored.is_sharded() {
                 array.stored.shard_like(&like.stored)?;
             }

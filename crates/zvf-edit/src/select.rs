@@ -244,11 +244,10 @@ impl Transaction {
     }
 
     fn filter(&mut self, kind: usize, selector: &Selector, vertices: &mut Vec<Vid>) -> Result<()> {
-        let axes = self.kinds[kind].axes;
+        let (geometry, axes) = (&self.kinds[kind], self.kinds[kind].axes);
         if let Some(value) = &selector.r#box {
             let low = parse_vector(&value[0], axes, "box")?;
             let high = parse_vector(&value[1], axes, "box")?;
-            let geometry = &self.kinds[kind];
             let is_inside = |(axis, x): (usize, &f64)| (low[axis]..=high[axis]).contains(x);
             vertices.retain(|v| geometry.position(*v).iter().enumerate().all(is_inside));
         }
@@ -258,7 +257,6 @@ impl Transaction {
             let center = parse_vector(&ball["center"], axes, "ball.center")?;
             let radius = parse_number(&ball["radius"])
                 .or_refused(|| "ball: the radius is missing".to_owned())?;
-            let geometry = &self.kinds[kind];
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
         if let Some(text) = &selector.r#where {

@@ -5,7 +5,7 @@ use serde_json::json;
 use zvf_format::Class;
 use zvf_format::grid::BoundingBox;
 
-use super::{begin, change_document, move_all, run};
+use super::{assert_fails, begin, change_document, move_all, run, write_files};
 use crate::Place;
 
 #[test]
@@ -67,6 +67,24 @@ fn shards_of_countless_cells_are_refused() {
     let error = run(store.path(), &[line]).unwrap_err();
     assert_eq!(error.class, Class::BadShape, "{error}");
     assert!(error.to_string().contains("expected at most 16777216 cells in one"), "{error}");
+}
+
+#[test]
+fn a_chunk_that_ends_behind_its_shard_is_refused() {
+    let store = Unpacked::new("pl2_negative");
+    let line = move_all(store.path(), 2.5);
+    change_document(store.path(), "0/vertices", |doc| {
+        let codecs = doc["codecs"].take();
+        doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([64, 64]);
+        doc["codecs"] = json!([{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [1, 1], "codecs": codecs, "index_location": "end",
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        }}]);
+    });
+    let index = [0, 1_u64 << 40].map(u64::to_le_bytes).concat().repeat(64 * 64);
+    let shards = ["0/0", "0/1", "1/0", "1/1"].map(|shard| format!("0/vertices/c/{shard}"));
+    write_files(store.path(), shards.map(|shard| (shard, index.clone())));
+    assert_fails(run(store.path(), &[line]), Class::OutOfBounds);
 }
 
 #[test]
