@@ -43,6 +43,9 @@ pub(crate) fn build_options(sync: bool) -> BuildOptions {
 
 /// Reads the whole store at `path` and returns its generation.
 pub(crate) async fn read_generation(path: &Path, cells: i64) -> anyhow::Result<u64> {
-    let address = path.to_str().unwrap_or_default();
-    generations::read(&Store::open(address, OpenOptions::default()).await?, cells).await
+    generations::read(&open(path).await?, cells).await
+}
+
+pub(crate) async fn open(path: &Path) -> Result<Store> {
+    Store::open(&path.to_string_lossy(), OpenOptions::default()).await
 }

@@ -47,8 +47,7 @@ pub(crate) struct Cancel {
 /// The result of a writer without a fault.
 struct FaultFreeRun {
     /// The possible states, in order; for a repair, of each document separately.
-    states: Vec<Option<Tree>>,
-    after: Option<Tree>,
+    states: [Option<Tree>; 2],
     /// The names in the folder afterwards.
     names: Vec<String>,
     calls: usize,
@@ -97,8 +96,7 @@ impl FaultFreeRun {
         let after = read_tree(&target);
         ensure!(before != after, "{task:?} changes nothing");
         let (names, calls) = (list_names(scratch.path())?, disk.call_count());
-        let states = vec![before, after.clone()];
-        Ok(Self { states, after, names, calls })
+        Ok(Self { states: [before, after], names, calls })
     }
 
     /// Returns whether this state may exist at some time.
@@ -140,7 +138,7 @@ fn check_state(
     folder: &Path,
     ended: Option<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    let target = folder.join(NAME);
+    let (target, after) = (folder.join(NAME), &fault_free.states[1]);
     let found = read_tree(&target);
     let outcome = match &ended {
         None => "dropped".to_owned(),
@@ -148,21 +146,18 @@ fn check_state(
         Some(Err(error)) => format!("{error:#}"),
     };
     ensure!(
-        !matches!(ended, Some(Ok(()))) || found == fault_free.after,
+        !matches!(ended, Some(Ok(()))) || found == *after,
         "it reported success, and the target is not the new one"
     );
     ensure!(fault_free.allows(task, &found), "{outcome}: neither the old nor the new exists");
     let again = create_runtime()?.block_on(task.perform(&target, &Disk::default()));
     let is_done_again = again.is_ok();
     if let Err(error) = again
-        && found != fault_free.after
+        && found != *after
     {
         bail!("{outcome}; done again: {error:#}");
     }
-    ensure!(
-        read_tree(&target) == fault_free.after,
-        "{outcome}; done again, it made something else"
-    );
+    ensure!(read_tree(&target) == *after, "{outcome}; done again, it made something else");
     let left = list_names(folder)?;
     // A writer with nothing left to do does not check other files next to the target.
     ensure!(

@@ -21,6 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
+use archives::peers::Process;
 
 use crate::commands::Zvf;
 use crate::edits::kill::{self, What};
@@ -101,7 +102,7 @@ impl Kill9 {
     fn kill_builds(self, dir: &Path, report: &mut Report) -> anyhow::Result<()> {
         let store = dir.join("a.zv");
         let mut random = report.random();
-        let mut writers: Vec<Child> = Vec::new();
+        let mut writers: Vec<Process> = Vec::new();
         let mut exists = false;
         for round in 0..self.loops {
             while writers.len() < self.writers.max(1) {
@@ -110,36 +111,28 @@ impl Kill9 {
             }
             std::thread::sleep(Duration::from_micros(random.next() % 60_000));
             let mut victim = writers.swap_remove(random.next_below(writers.len()));
-            if let Some(status) = victim.try_wait()? {
+            if let Some(status) = victim.0.try_wait()? {
                 report.count(Err(anyhow!("round {round}: a builder ended with {status}")));
             }
-            victim.kill()?;
-            victim.wait()?;
+            drop(victim);
             // A reader that is slower than the replacements would never see one store.
-            for writer in &writers {
-                send_signal(writer, "-STOP")?;
-            }
+            writers.iter().try_for_each(|writer| send_signal(&writer.0, "-STOP"))?;
             report.count(block_on(check_store(&store, &mut exists)));
-            for writer in &writers {
-                send_signal(writer, "-CONT")?;
-            }
+            writers.iter().try_for_each(|writer| send_signal(&writer.0, "-CONT"))?;
         }
-        for writer in &mut writers {
-            writer.kill()?;
-            writer.wait()?;
-        }
-        ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
+        drop(writers);
+        ensure!(start_builder(&store, 1, 1)?.0.wait()?.success(), "the last build failed");
         report.count(block_on(check_store(&store, &mut exists)));
         report.count(check_names(dir, &["a.zv".to_owned()]));
         Ok(())
     }
 }
 
-fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
+fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Process> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("builder").arg(store);
     command.args(["--first", &first.to_string(), "--times", &times.to_string()]);
-    Ok(command.stdout(Stdio::null()).spawn()?)
+    Ok(Process(command.stdout(Stdio::null()).spawn()?))
 }
 
 /// Checks that the store is one complete generation, or never existed.
@@ -166,13 +159,10 @@ pub(crate) fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
 }
 
 /// Kills a process after a time up to `within`; returns whether it was still running.
-fn kill_within(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
-    let micros = (within.as_micros() as u64).max(1);
+fn kill_within(child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
+    let (mut child, micros) = (Process(child), (within.as_micros() as u64).max(1));
     std::thread::sleep(Duration::from_micros(random.next() % micros));
-    let alive = child.try_wait()?.is_none();
-    child.kill()?;
-    child.wait()?;
-    Ok(alive)
+    Ok(child.0.try_wait()?.is_none())
 }
 
 /// Checks that nothing but the store is in the place.

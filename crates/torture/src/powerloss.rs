@@ -22,14 +22,15 @@ pub(crate) mod model;
 mod writers;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use zvf_publish::{Call, Disk};
+use zvf_publish::Disk;
+use zvf_store::{Build, BuildOptions};
 
 use self::model::{Counted, Inode, Model, NAME, Omitted, Recording};
 use crate::trees::{Tree, read_tree};
-use crate::{Report, build, generations};
+use crate::{Report, block_on, build, generations};
 use archives::random::Random;
 
 /// Test every state that a loss of power may leave.
@@ -45,38 +46,33 @@ pub(crate) struct Powerloss {
 
 impl Powerloss {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut random = report.random();
         if self.edits {
-            crate::edits::powerloss::run(self.states / 5, &mut random, report)?;
-            return Ok(());
+            return crate::edits::powerloss::run(self.states / 5, &mut random, report);
         }
         let mut scripts = Vec::new();
         for shared in [false, true] {
             for kind in [PublishKind::New, PublishKind::Replaced, PublishKind::InTwoSteps] {
-                scripts.push(runtime.block_on(Script::record(kind, shared))?);
+                scripts.push(Script::record(kind, shared)?);
             }
         }
         let states_per_script = self.states / 6;
         for script in &scripts {
             for _ in 0..states_per_script {
-                report.count(runtime.block_on(script.check(None, &mut random)));
+                report.count(script.check(None, &mut random));
             }
         }
         // The control: without one of the syncs, some state must be wrong.
         for script in &scripts {
-            for without in script.syncs() {
-                let mut is_missed = |_| {
-                    let omitted = Some(Omitted::Call(without));
-                    runtime.block_on(script.check(omitted, &mut random)).is_err()
-                };
-                let seen = (0..states_per_script.clamp(1, 4000)).any(&mut is_missed);
+            for without in script.recording.counted_syncs() {
+                let omitted = Some(Omitted::Call(without));
+                let seen = (0..states_per_script.clamp(1, 4000))
+                    .any(|_| script.check(omitted, &mut random).is_err());
                 let (name, call) = (script.name(), &script.recording.calls[without]);
                 report.check(seen, || format!("{name}: call {without}, {call:?}, is not missed"));
             }
         }
-        writers::check_writers(self.states / 6, &mut random, report, &runtime)?;
-        Ok(())
+        writers::check_writers(self.states / 6, &mut random, report)
     }
 }
 
@@ -88,13 +84,17 @@ enum PublishKind {
     InTwoSteps,
 }
 
+impl PublishKind {
+    fn disk(self) -> Disk {
+        let disk = Disk::with_recording();
+        if self == Self::InTwoSteps { disk.without_exchange() } else { disk }
+    }
+}
+
 /// The calls of one build, and the states it may leave.
 struct Script {
     kind: PublishKind,
-    before: Option<Tree>,
-    after: Option<Tree>,
     recording: Recording,
-    parent: PathBuf,
     shared: Option<Shared>,
 }
 
@@ -107,43 +107,32 @@ struct Shared {
 
 impl Script {
     /// Builds generation 2, over generation 1 if there must be something to replace.
-    async fn record(kind: PublishKind, shared: bool) -> anyhow::Result<Self> {
-        let scratch = archives::scratch();
-        let parent = scratch.path().canonicalize()?;
-        let target = parent.join(NAME);
-        if kind != PublishKind::New {
-            let begun = begin_build(&Disk::with_recording(), &target).await?;
-            generations::build(begun, 1, CELLS).await?;
-        }
-        let before = read_tree(&target);
-        let model = Recording::read_disk(&parent)?;
-        let disk = Disk::with_recording();
-        let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
-        let mut waited = Vec::new();
-        if shared {
-            let join = || join_build(&disk, &parent);
-            for share in SHARES {
-                generations::write_share(&join().await?, 2, share, CELLS).await?;
-                waited.push(disk.calls().len());
-            }
-            generations::publish_shared(join().await?, 2, CELLS).await?;
-        } else {
-            let begun = begin_build(&disk, &target).await?;
-            generations::build(begun, 2, CELLS).await?;
-        }
-        let recording = Recording::new(model, disk.calls(), &parent, Counted::AllAndParent);
-        let after = read_tree(&target);
-        ensure!(
-            recording.states.last() == Some(&after),
-            "{kind:?}: the model is not what happened"
-        );
-        let shared = if shared {
-            let identity = fs::read_to_string(parent.join(WORK).join(ID))?;
-            Some(Shared { store: recording.ideal.find_inode(&target, &parent), identity, waited })
-        } else {
-            None
+    fn record(kind: PublishKind, shared: bool) -> anyhow::Result<Self> {
+        let prepare = |target: &Path| match kind {
+            PublishKind::New => Ok(()),
+            _ => block_on(build_store(&Disk::with_recording(), target, 1)),
         };
-        Ok(Self { kind, before, after, recording, parent, shared })
+        let (mut waited, mut identity) = (Vec::new(), String::new());
+        let write = |target: &Path, disk: &Disk| {
+            if !shared {
+                return block_on(build_store(disk, target, 2));
+            }
+            block_on(async {
+                for share in SHARES {
+                    let joined = join_build(disk, target).await?;
+                    generations::write_share(&joined, 2, share, CELLS).await?;
+                    waited.push(disk.calls().len());
+                }
+                generations::publish_shared(join_build(disk, target).await?, 2, CELLS).await
+            })?;
+            identity = fs::read_to_string(target.with_file_name(WORK).join(ID))?;
+            Ok(())
+        };
+        let (what, counted) = (format!("{kind:?}"), Counted::AllAndParent);
+        let recording = Recording::record(&what, counted, kind.disk(), prepare, write)?;
+        let store = recording.ideal.find_inode(NAME.as_ref(), "".as_ref());
+        let shared = shared.then_some(Shared { store, identity, waited });
+        Ok(Self { kind, recording, shared })
     }
 
     fn name(&self) -> String {
@@ -151,22 +140,14 @@ impl Script {
         format!("{:?} by {shared}", self.kind)
     }
 
-    /// Returns the necessary syncs.
-    fn syncs(&self) -> Vec<usize> {
-        let needed = [Call::SyncAll, Call::SyncDir(self.parent.clone())];
-        let calls =
-            self.recording.calls.iter().enumerate().filter(|(_, call)| needed.contains(call));
-        calls.map(|(number, _)| number).collect()
-    }
-
     /// Checks one disk after a power loss, with one sync omitted.
-    async fn check(&self, omitted: Option<Omitted>, random: &mut Random) -> anyhow::Result<()> {
+    fn check(&self, omitted: Option<Omitted>, random: &mut Random) -> anyhow::Result<()> {
         let crash = self.recording.choose_crash(random);
-        let checked = self.check_disk(crash, omitted, random).await;
+        let checked = self.check_disk(crash, omitted, random);
         checked.with_context(|| format!("{}, power lost before call {crash}", self.name()))
     }
 
-    async fn check_disk(
+    fn check_disk(
         &self,
         crash: usize,
         omitted: Option<Omitted>,
@@ -174,18 +155,19 @@ impl Script {
     ) -> anyhow::Result<()> {
         let disk = self.recording.lose_power(crash, omitted, random);
         let (found, returned) = (disk.tree(), self.recording.has_returned(crash));
-        ensure!(!returned || found == self.after, "published, and missing");
-        let is_complete = found == self.after || found == self.before;
+        let (before, after) = (&self.recording.states[0], self.recording.states.last());
+        ensure!(!returned || Some(&found) == after, "published, and missing");
+        let is_complete = Some(&found) == after || found == *before;
         ensure!(found.is_none() || is_complete, "neither the old store nor the new one");
         let (recovered, expected) = match &self.shared {
             // Repeating the step takes long: only sometimes.
             Some(shared) if !returned && (!is_complete || random.next_below(4) == 0) => {
-                (shared.finish_after_crash(&disk, crash, self.kind).await?, &self.after)
+                (block_on(shared.finish_after_crash(&disk, crash, self.kind))?, after)
             }
-            None if !is_complete => (recover_store(&disk).await?, &self.before),
+            None if !is_complete => (block_on(recover_store(&disk))?, Some(before)),
             _ => return Ok(()),
         };
-        ensure!(recovered == *expected, "what came back is something else");
+        ensure!(Some(&recovered) == expected, "what came back is something else");
         Ok(())
     }
 }
@@ -201,40 +183,47 @@ impl Shared {
     ) -> anyhow::Result<Option<Tree>> {
         let scratch = archives::scratch();
         let parent = scratch.path().canonicalize()?;
+        let target = parent.join(NAME);
         model.write(&parent);
         // The inode, which identifies a directory, has another number on this disk.
         let id = parent.join(WORK).join(ID);
         if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
-            let places = [parent.join(NAME), parent.join(WORK).join("store")];
+            let places = [target.clone(), parent.join(WORK).join("store")];
             let place = places.iter().find(|place| model.find_inode(place, &parent) == self.store);
             let number = place.map_or(Ok("0".to_owned()), |place| directory_number(place))?;
             let sum = self.identity.split_once(' ').map_or("", |(_number, sum)| sum);
             fs::write(&id, format!("{number} {sum}"))?;
         }
-        let disk = Disk::with_recording();
-        let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
+        let disk = kind.disk();
         for (share, waited) in SHARES.into_iter().zip(&self.waited) {
             if crash < *waited {
-                let joined = join_build(&disk, &parent).await?;
+                let joined = join_build(&disk, &target).await?;
                 if !joined.is_published().await? {
                     generations::write_share(&joined, 2, share, CELLS).await?;
                 }
             }
         }
-        generations::publish_shared(join_build(&disk, &parent).await?, 2, CELLS).await?;
-        Ok(read_tree(&parent.join(NAME)))
+        generations::publish_shared(join_build(&disk, &target).await?, 2, CELLS).await?;
+        Ok(read_tree(&target))
     }
 }
 
-async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<zvf_store::Build> {
-    let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
-    zvf_store::Build::begin(target.to_str().unwrap(), options).await
+/// Builds and publishes generation `g`.
+async fn build_store(disk: &Disk, target: &Path, g: u64) -> anyhow::Result<()> {
+    Ok(generations::build(begin_build(disk, target).await?, g, CELLS).await?)
 }
 
-async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::Build> {
-    let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
-    let (target, work) = (parent.join(NAME), parent.join(WORK));
-    zvf_store::Build::join(target.to_str().unwrap(), &work, options).await
+async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<Build> {
+    Build::begin(target.to_str().unwrap(), options_on(disk)).await
+}
+
+async fn join_build(disk: &Disk, target: &Path) -> zvf_error::Result<Build> {
+    let work = target.with_file_name(WORK);
+    Build::join(target.to_str().unwrap(), &work, options_on(disk)).await
+}
+
+fn options_on(disk: &Disk) -> BuildOptions {
+    BuildOptions { disk: disk.clone(), ..build::build_options(true) }
 }
 
 /// Returns the store after the next build started on this disk and was abandoned.

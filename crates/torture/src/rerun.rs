@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use archives::peers::Process;
 
 use crate::Report;
 use crate::commands::{Case, Rounds, Zvf, prepare_cases, says_changed};
@@ -130,7 +131,7 @@ impl FaultFreeRun {
         let target = zvf.place.join(case.target);
         let before = list_names(&zvf.place)?;
         let (start, old) = (Instant::now(), publication_mark(&target));
-        let mut child = zvf.start(&case.line)?;
+        let mut child = Process(zvf.start(&case.line)?);
         let shift = Duration::from_micros(random.next() % AROUND_MICROS);
         let moment = match random.next_below(3) {
             _ if kill != Kill::AroundPublication => {
@@ -144,13 +145,12 @@ impl FaultFreeRun {
         if let Some(moment) = moment {
             std::thread::sleep(moment.saturating_sub(start.elapsed()));
         } else {
-            while publication_mark(&target) == old && child.try_wait()?.is_none() {
+            while publication_mark(&target) == old && child.0.try_wait()?.is_none() {
                 std::thread::sleep(STEP);
             }
             std::thread::sleep(shift);
         }
-        child.kill()?;
-        child.wait()?;
+        drop(child);
         *left += u64::from(self.find_leftover(zvf, &before)?.is_some());
         let clean = || zvf.run(&format!("clean -q --all {}", case.target));
         if kill == Kill::ThenClean {

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::ensure;
 use archives::Unpacked;
 use zvf_publish::{AtomicFile, CommitGate, Disk, FileOptions};
-use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+use zvf_store::{Build, BuildOptions};
 use zvf_write::{WriteOptions, Writer};
 
 use crate::build;
@@ -43,8 +43,10 @@ impl Task {
             Self::PackOver => std::fs::write(target, b"an older pack")?,
             Self::Pyramid | Self::Recompress | Self::Repair => {
                 let mut files = archives::files("pc3_basic");
-                for (name, bytes) in &mut files {
-                    *bytes = damage_count(self, name, std::mem::take(bytes));
+                if self == Self::Repair {
+                    archives::edit_document(&mut files, "0/zarr.json", |level| {
+                        level["attributes"]["zarr_vectors_level"]["vertex_count"] = 7.into();
+                    });
                 }
                 archives::write(target, &files);
             }
@@ -57,7 +59,7 @@ impl Task {
         let address = target.to_str().unwrap_or_default();
         let options =
             |replace| BuildOptions { replace, disk: disk.clone(), ..BuildOptions::default() };
-        let open = || Store::open(address, OpenOptions::default());
+        let open = || build::open(target);
         match self {
             Self::Create | Self::CreateOver => create_store(target, 11, disk).await?,
             Self::Pyramid => {
@@ -97,16 +99,6 @@ impl Task {
         }
         Ok(())
     }
-}
-
-/// Changes a count to a wrong value, for a repair.
-fn damage_count(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
-    if task != Task::Repair || name != "0/zarr.json" {
-        return bytes;
-    }
-    let mut document: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    document["attributes"]["zarr_vectors_level"]["vertex_count"] = 7.into();
-    document.to_string().into_bytes()
 }
 
 /// Creates a store of `count` points.

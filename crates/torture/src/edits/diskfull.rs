@@ -20,6 +20,7 @@ pub(crate) fn fill_disk(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
         return Ok((0, 0)); // not even the store fits
     }
     let place = Place::from(store.as_path());
+    let commits = || log(&place, None).map_or(0, |list| list.len());
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
         let old = read_store(&store);
@@ -34,18 +35,12 @@ pub(crate) fn fill_disk(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
                 // A refused edit left nothing in the store, and recovery needs no space.
                 apply_committed(&place).with_context(|| format!("{size} KiB"))?;
                 ensure!(read_store(&store) == old, "{size} KiB: refused, and the store is another");
-                ensure!(
-                    log(&place, None).map_or(0, |list| list.len()) == head,
-                    "{size} KiB: refused, and in the log"
-                );
+                ensure!(commits() == head, "{size} KiB: refused, and in the log");
                 return Ok((refused, done));
             }
             Err(error) => bail!("{size} KiB: {error}"),
         }
-        ensure!(
-            log(&place, None).map_or(0, |list| list.len()) == head + 1,
-            "{size} KiB: acknowledged, and not in the log"
-        );
+        ensure!(commits() == head + 1, "{size} KiB: acknowledged, and not in the log");
         let committed =
             ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
         if committed.iter().any(|notice| notice["code"] == "not_applied_yet") {

@@ -15,7 +15,8 @@
 //! store.
 
 use std::path::Path;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
 
 use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Conditions, Fault, FaultStore};
@@ -188,23 +189,17 @@ fn repeat_put(
     Ok(Some(checked().context(request)))
 }
 
-/// The outcome of a writer on another thread.
-type Ended = Arc<Mutex<Option<Result<(), EditError>>>>;
-
 /// Schedules a commit of another client right before a request of `client`; returns where its
-/// outcome will be stored.
-fn plan_commit(client: &FaultStore, nth: usize, other: Place, lines: Vec<Value>) -> Ended {
-    let ended = Ended::default();
-    let outcome = Arc::clone(&ended);
-    client.plan_call(nth, move || {
-        let done = commit_lines(&other, &lines).map(drop);
-        *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-    });
+/// outcome arrives.
+fn plan_commit(
+    client: &FaultStore,
+    nth: usize,
+    other: Place,
+    lines: Vec<Value>,
+) -> Receiver<Result<(), EditError>> {
+    let (outcome, ended) = channel();
+    client.plan_call(nth, move || drop(outcome.send(commit_lines(&other, &lines).map(drop))));
     ended
-}
-
-fn take_outcome(ended: &Ended) -> Option<Result<(), EditError>> {
-    ended.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// One writer commits; at each of its requests a second one takes its number, and at each later one
@@ -222,7 +217,7 @@ fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Resul
         let second = plan_commit(&writer, nth, place(), set_counter(1, 0, 1).to_vec());
         let third = plan_commit(&writer, nth + later, place(), set_counter(0, 0, 2).to_vec());
         let first = commit_lines(&place_in_backend(&writer), &set_counter(0, 0, 1)).map(drop);
-        let (second, Some(third)) = (take_outcome(&second), take_outcome(&third)) else {
+        let (second, Ok(third)) = (second.try_recv(), third.try_recv()) else {
             continue; // it ended before
         };
         let checked = || {
@@ -261,7 +256,7 @@ fn commit_beside(
         let lines = [&set_counter(1, 0, 1), lines].concat();
         let second = plan_commit(&writer, nth, open(&Arc::new(backend.new_client())), lines);
         let first = commit_lines(&open(&writer), &set_counter(0, 0, 1)).map(drop);
-        let Some(second) = take_outcome(&second) else { break };
+        let Ok(second) = second.try_recv() else { break };
         let checked = || {
             check_refusals([&first, &second])?;
             let place = place_in_backend(&backend).without_probe();
@@ -295,7 +290,7 @@ fn read_beside(
             let reader = Arc::new(backend.new_client());
             let ended = plan_commit(&reader, nth, place_in_backend(&backend), lines.to_vec());
             let answer = ask(&reader, question);
-            let Some(ended) = take_outcome(&ended) else { break };
+            let Ok(ended) = ended.try_recv() else { break };
             let checked = || {
                 ended?;
                 ensure!(states.contains(&answer?), "the answer is of no commit");

@@ -42,7 +42,7 @@ fn record(subject: &Subject) -> anyhow::Result<Recording> {
         ensure!(is_same, "{}: another edit than before", subject.id);
         Ok(())
     };
-    Recording::record(subject.id, Counted::Single, prepare, write)
+    Recording::record(subject.id, Counted::Single, Disk::with_recording(), prepare, write)
 }
 
 /// Checks one disk after the power loss.

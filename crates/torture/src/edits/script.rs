@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::Report;
 use crate::commands::Zvf;
+use crate::trees::list_names;
 
 /// Run a folder of editing scenarios with their answers.
 #[derive(Debug, clap::Args)]
@@ -27,20 +28,15 @@ pub(crate) struct EditScript {
 
 impl EditScript {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
-            .with_context(|| format!("cannot list {}", self.dir.display()))?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.to_string_lossy().ends_with(".tar.gz"))
-            .collect();
-        archives.sort();
-        let is_selected = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
-        };
-        archives.retain(is_selected);
-        ensure!(!archives.is_empty(), "{}: no scenario", self.dir.display());
-        for archive in &archives {
-            let ran = run_scenario(report, archive);
+        let dir = self.dir.display();
+        let mut names = list_names(&self.dir).with_context(|| format!("cannot list {dir}"))?;
+        names.retain(|name| {
+            let is_selected = self.only.as_ref().is_none_or(|only| name.contains(only));
+            is_selected && name.ends_with(".tar.gz")
+        });
+        ensure!(!names.is_empty(), "{dir}: no scenario");
+        for archive in names.iter().map(|name| self.dir.join(name)) {
+            let ran = run_scenario(report, &archive);
             report.count(ran.with_context(|| format!("{}", archive.display())));
         }
         Ok(())

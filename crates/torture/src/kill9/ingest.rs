@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
+use archives::peers::Process;
 
 use super::input::{INPUTS, Input, write_inputs};
 use super::{check_nothing_left, kill_within};
@@ -99,29 +99,28 @@ impl Ingestion<'_> {
         }
         for stage in self.plan()? {
             let mut left = stage.clone();
-            let mut running: Vec<(Child, usize)> = Vec::new();
+            let mut running: Vec<(Process, usize)> = Vec::new();
             while !left.is_empty() {
                 while running.len() < writers {
                     let task = random.choose(&left);
                     let more = random.choose(&stage); // done, or under way in another process
                     let line = format!("ingest run -q a.zv --task {task} --task {more}");
-                    running.push((zvf.start(&line)?, task));
+                    running.push((Process(zvf.start(&line)?), task));
                 }
                 std::thread::sleep(Duration::from_micros(random.next() % 4000));
                 let at = random.next_below(running.len());
-                if random.next_below(4) == 0 && running[at].0.try_wait()?.is_none() {
-                    end(running.swap_remove(at).0)?;
+                if random.next_below(4) == 0 && running[at].0.0.try_wait()?.is_none() {
+                    drop(running.swap_remove(at));
                     report.count(check_invisible());
                 }
                 for (mut child, task) in std::mem::take(&mut running) {
-                    match child.try_wait()? {
+                    match child.0.try_wait()? {
                         None => running.push((child, task)),
                         Some(status) if status.success() => left.retain(|pending| *pending != task),
                         Some(status) => report.count(Err(anyhow!("{name}, {task}: {status}"))),
                     }
                 }
             }
-            running.into_iter().try_for_each(|(child, _)| end(child))?;
         }
         for _ in 0..random.next_below(4) {
             if is_finished() {
@@ -136,12 +135,6 @@ impl Ingestion<'_> {
         }
         Ok(())
     }
-}
-
-fn end(mut child: Child) -> anyhow::Result<()> {
-    child.kill()?;
-    child.wait()?;
-    Ok(())
 }
 
 const FINISH: &str = "ingest finish -q a.zv";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 
 use super::kinds::{self, KindStore};
-use super::{Memory, measure_peak};
+use super::{Memory, check_peak, measure_peak};
 use crate::Report;
 use crate::commands::{Case, Zvf, listed};
 
@@ -34,10 +34,7 @@ pub(super) fn run(options: &Memory, zvf: &Zvf, report: &mut Report) -> anyhow::R
             }
             zvf.restore(&case)?;
             let held = measure_peak(zvf, &case.line, *mib)?;
-            let max_kib = (mib + SLACK_MIB) * 1024;
-            let fits = held.is_none_or(|held| held <= max_kib);
-            report.print_note(&format!("{name}: {held:?} KiB"));
-            report.check(fits, || format!("{name}: {held:?} KiB, more than {max_kib}"));
+            check_peak(report, &name, held, (mib + SLACK_MIB) * 1024);
         }
         std::fs::remove_dir_all(folder)?;
     }

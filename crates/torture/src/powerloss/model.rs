@@ -56,6 +56,7 @@ impl Recording {
     pub(crate) fn record(
         what: &str,
         counted: Counted,
+        disk: Disk,
         prepare: impl FnOnce(&Path) -> anyhow::Result<()>,
         write: impl FnOnce(&Path, &Disk) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
@@ -63,8 +64,9 @@ impl Recording {
         let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
         prepare(&target)?;
-        let before = Self::read_disk(&parent)?;
-        let disk = Disk::with_recording();
+        let mut before = Model::default();
+        before.dirs.insert(ROOT, BTreeMap::new());
+        before.load_directory(&parent, ROOT, &mut (ROOT + 1))?;
         write(&target, &disk)?;
         let recording = Self::new(before, disk.calls(), &parent, counted);
         let is_same = recording.ideal.tree() == read_tree(&target);
@@ -72,15 +74,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Reads the disk before the first call.
-    pub(crate) fn read_disk(parent: &Path) -> anyhow::Result<Model> {
-        let (mut model, mut next) = (Model::default(), ROOT + 1);
-        model.dirs.insert(ROOT, BTreeMap::new());
-        model.load_directory(parent, ROOT, &mut next)?;
-        Ok(model)
-    }
-
-    pub(crate) fn new(before: Model, calls: Vec<Call>, parent: &Path, counted: Counted) -> Self {
+    fn new(before: Model, calls: Vec<Call>, parent: &Path, counted: Counted) -> Self {
         let known = before.dirs.keys().chain(before.files.keys()).max();
         let mut next = known.map_or(ROOT, |inode| *inode) + 1;
         let (mut ideal, mut ops, mut synced) = (before.clone(), Vec::new(), Vec::new());
@@ -100,6 +94,16 @@ impl Recording {
             states.extend(tree.filter(|tree| states.last() != Some(tree)));
         }
         Self { calls, states, ideal, before, ops, synced, counted }
+    }
+
+    /// Returns the calls that sync everything, or the names in the parent folder.
+    pub(crate) fn counted_syncs(&self) -> impl Iterator<Item = usize> {
+        let is_sync = |number: &usize| match &self.calls[*number] {
+            Call::SyncAll => true,
+            Call::SyncDir(_) => self.synced[*number] == Some(ROOT),
+            _ => false,
+        };
+        (0..self.calls.len()).filter(is_sync)
     }
 
     /// Chooses the call before which the power fails.

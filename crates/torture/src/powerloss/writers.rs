@@ -13,12 +13,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
-use tokio::runtime::Runtime;
 use zvf_publish::Disk;
 
 use super::model::{Counted, Omitted, Recording};
-use crate::Report;
 use crate::tasks::Task;
+use crate::{Report, block_on};
 use archives::random::Random;
 
 /// Tests `states` disks of each writer, and the controls.
@@ -26,13 +25,13 @@ pub(super) fn check_writers(
     states: u64,
     random: &mut Random,
     report: &mut Report,
-    runtime: &Runtime,
 ) -> anyhow::Result<()> {
     for &task in Task::value_variants() {
         let what = format!("{task:?}");
-        let prepare = |target: &Path| runtime.block_on(task.prepare(target));
-        let write = |target: &Path, disk: &Disk| runtime.block_on(task.perform(target, disk));
-        let recording = Recording::record(&what, Counted::Every, prepare, write)?;
+        let prepare = |target: &Path| block_on(task.prepare(target));
+        let write = |target: &Path, disk: &Disk| block_on(task.perform(target, disk));
+        let recording =
+            Recording::record(&what, Counted::Every, Disk::with_recording(), prepare, write)?;
         ensure!(recording.states.len() > 1, "{what}: nothing was recorded");
         Recording::check(states, &what, report, |omitted| {
             check(&recording, omitted, random).with_context(|| what.clone())

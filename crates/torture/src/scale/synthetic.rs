@@ -20,10 +20,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
 };
 use serde_json::Value;
 use zvf_format::fragment::FragmentIndexBuilder;
@@ -180,11 +182,14 @@ impl Synthetic {
         list
     }
 
-    /// Returns whether a folder is empty: the folders of attributes, because there are none.
-    fn is_bare(&self, prefix: Option<&Path>) -> bool {
-        prefix.is_some_and(|prefix| {
+    /// Counts a list. Only the folders of attributes can be listed, of which there are none:
+    /// listing the chunks of a large store requests more than it holds.
+    fn count_list(&self, prefix: Option<&Path>) -> Result<()> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
+        let is_bare = prefix.is_some_and(|prefix| {
             prefix.as_ref().starts_with("0/") && prefix.as_ref().ends_with("_attributes")
-        })
+        });
+        if is_bare { Ok(()) } else { Err(read_only_error()) }
     }
 
     /// Counts a request.
@@ -219,69 +224,34 @@ fn generic_error(error: anyhow::Error) -> Error {
     Error::Generic { store: "synthetic", source: error.into() }
 }
 
-fn missing_error(path: &Path) -> Error {
-    Error::NotFound { path: path.to_string(), source: "it is not made".into() }
-}
-
 fn read_only_error() -> Error {
     Error::NotSupported { source: "nothing is kept".into() }
 }
 
 #[async_trait::async_trait]
 impl ObjectStore for Synthetic {
+    /// Ranges, heads and conditions are those of an object in memory.
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let Some(all) = self.make_object(location.as_ref()).map_err(generic_error)? else {
-            self.count_request(location.as_ref(), 0);
-            return Err(missing_error(location));
-        };
-        let size = all.len() as u64;
-        let range = match &options.range {
-            Some(range) => range.as_range(size).map_err(|error| generic_error(error.into()))?,
-            None => 0..size,
-        };
-        let meta = ObjectMeta {
-            location: location.clone(),
-            last_modified: std::time::UNIX_EPOCH.into(),
-            size,
-            e_tag: Some(format!("{size}")),
-            version: None,
-        };
-        options.check_preconditions(&meta)?;
-        let part = if options.head {
-            Bytes::new()
-        } else {
-            all.slice(range.start as usize..range.end as usize)
-        };
-        self.count_request(location.as_ref(), part.len() as u64);
-        let payload = GetResultPayload::Stream(stream::iter([Ok(part)]).boxed());
-        Ok(GetResult {
-            payload,
-            meta,
-            range,
-            attributes: Default::default(),
-            extensions: Default::default(),
-        })
+        let (memory, is_head) = (InMemory::new(), options.head);
+        if let Some(object) = self.make_object(location.as_ref()).map_err(generic_error)? {
+            memory.put(location, object.into()).await?;
+        }
+        let found = memory.get_opts(location, options).await;
+        let part = found.as_ref().ok().filter(|_| !is_head).map(|found| found.range.clone());
+        self.count_request(location.as_ref(), part.map_or(0, |part| part.end - part.start));
+        found
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
-        match self.is_bare(prefix) {
-            true => stream::empty().boxed(),
-            // Listing the chunks of a large store requests more than it holds.
-            false => stream::iter([Err(read_only_error())]).boxed(),
+        match self.count_list(prefix) {
+            Ok(()) => stream::empty().boxed(),
+            Err(error) => stream::iter([Err(error)]).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
-        match self.is_bare(prefix) {
-            true => Ok(ListResult {
-                objects: Vec::new(),
-                common_prefixes: Vec::new(),
-                extensions: Default::default(),
-            }),
-            false => Err(read_only_error()),
-        }
+        self.count_list(prefix)?;
+        InMemory::new().list_with_delimiter(prefix).await
     }
 
     async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {

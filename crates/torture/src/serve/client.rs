@@ -1,7 +1,7 @@
 //! A client that sends given bytes, well-formed or not, and reads the answer.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    pub(super) stream: TcpStream,
     came: Vec<u8>,
 }
 
@@ -40,15 +40,6 @@ impl Client {
         }
     }
 
-    /// Closes the sending side.
-    pub(crate) fn end_sending(&self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)
-    }
-
-    pub(crate) fn set_wait(&self, wait: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(wait))
-    }
-
     /// Reads until the server closes; a timeout is an error.
     pub(crate) fn read_to_end(mut self) -> anyhow::Result<Answer> {
         let mut bytes = std::mem::take(&mut self.came);
@@ -56,11 +47,6 @@ impl Client {
             Err(error) if !is_gone(&error) => Err(error).context("the connection stays open"),
             _ => Ok(Answer { bytes }),
         }
-    }
-
-    /// Reads available bytes; returns 0 where the server closed.
-    pub(crate) fn read_some(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(to)
     }
 
     /// Sends a request on a persistent connection, and reads an answer that states its length; returns its status and

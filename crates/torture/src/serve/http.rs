@@ -205,8 +205,8 @@ fn check_public(report: &Report) -> anyhow::Result<()> {
 fn check_stop(report: &Report) -> anyhow::Result<()> {
     let mut served = Served::start(report, "--stop-timeout 2")?;
     let _idle = served.connect()?;
-    send_signal(&served.server.child, "-TERM")?;
-    let ended = wait_for(Duration::from_secs(10), || Ok(served.server.child.try_wait()?))?;
+    send_signal(&served.server.process.0, "-TERM")?;
+    let ended = wait_for(Duration::from_secs(10), || Ok(served.server.process.0.try_wait()?))?;
     let status = ended.context("runs on 10 seconds after a signal")?;
     ensure!(status.success(), "ended with {status}");
     Ok(())

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, ensure};
+use archives::peers::Process;
 use client::Answer;
 pub(crate) use client::Client;
 
@@ -31,29 +32,22 @@ use crate::Report;
 /// A running server, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
+    process: Process,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
     /// Reads the address that a server prints when it listens.
-    pub(crate) fn new(mut child: Child) -> anyhow::Result<Self> {
+    pub(crate) fn new(child: Child) -> anyhow::Result<Self> {
+        let mut process = Process(child);
         let mut line = String::new();
-        let out = child.stdout.take().context("the server has an output")?;
+        let out = process.0.stdout.take().context("the server has an output")?;
         BufReader::new(out).read_line(&mut line)?;
         let reply: serde_json::Value =
             serde_json::from_str(&line).with_context(|| format!("the server said {line:?}"))?;
         let url = reply["url"].as_str().unwrap_or_default();
         let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
-        Ok(Self { child, address: address.with_context(|| format!("{url} is no address"))? })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        Ok(Self { process, address: address.with_context(|| format!("{url} is no address"))? })
     }
 }
 

@@ -9,7 +9,8 @@
 //!
 //! The server must close each within its time limit, and good clients must not slow down.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use super::Served;
@@ -125,9 +126,9 @@ fn run_slow_clients(
         let mut client = served.connect()?;
         client.send(way.first.as_bytes())?;
         if way.name == "halved" {
-            client.end_sending()?;
+            client.stream.shutdown(Shutdown::Write)?;
         }
-        client.set_wait(Duration::from_millis(1))?;
+        client.stream.set_read_timeout(Some(Duration::from_millis(1)))?;
         open.push((way, client, Instant::now()));
     }
     let mut outcomes = Vec::new();
@@ -160,7 +161,7 @@ fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
     let mut piece = [0; 64 << 10];
     let (mut total, start) = (0, Instant::now());
     loop {
-        match client.read_some(&mut piece) {
+        match client.stream.read(&mut piece) {
             Ok(0) => return way.name != "stalled" || total < super::LARGE_BYTES as usize,
             Ok(count) => total += count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

@@ -109,7 +109,7 @@ fn collect_samples(served: &Served, start: Instant, time: Duration) -> anyhow::R
 }
 
 fn take_sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
-    let process = served.server.child.id();
+    let process = served.server.process.0.id();
     let resident = read_figure(process, "status", "VmRSS:");
     Ok(Sample {
         seconds: start.elapsed().as_secs_f64(),

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use archives::random::Random;
 
+/// A path and its contents.
+type File = (String, Bytes);
+
 /// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -46,14 +49,14 @@ impl Damage {
 }
 
 /// Returns a random damage that is possible in this store.
-pub(crate) fn choose_damage(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
+pub(crate) fn choose_damage(files: &[File], random: &mut Random) -> Option<Damage> {
     let kinds = [Kind::Byte, Kind::Field, Kind::Missing, Kind::Truncated, Kind::Swapped];
     let kind = random.choose(&kinds);
-    let documents: Vec<usize> = find_places(files, is_document);
-    let others: Vec<usize> = find_places(files, |path| !is_document(path));
+    let (documents, others): (Vec<&File>, Vec<&File>) =
+        files.iter().partition(|(path, _)| path.ends_with("zarr.json"));
     match kind {
-        Kind::Byte => flip_bit(pick_file(files, &others, random)?, random),
-        Kind::Field => change_field(pick_file(files, &documents, random)?, random),
+        Kind::Byte => flip_bit(pick_file(&others, random)?, random),
+        Kind::Field => change_field(pick_file(&documents, random)?, random),
         Kind::Missing => {
             let (path, _) = &files[random.next_below(files.len())];
             Some(Damage::new(kind, path, None, format!("{path} gone")))
@@ -64,27 +67,15 @@ pub(crate) fn choose_damage(files: &[(String, Bytes)], random: &mut Random) -> O
             let words = format!("{path} cut to {len} bytes");
             Some(Damage::new(kind, path, Some(bytes.slice(..len)), words))
         }
-        Kind::Swapped => swap_objects(files, &others, random),
+        Kind::Swapped => swap_objects(&others, random),
     }
 }
 
-fn find_places(files: &[(String, Bytes)], is_selected: impl Fn(&str) -> bool) -> Vec<usize> {
-    (0..files.len()).filter(|at| is_selected(&files[*at].0)).collect()
+fn pick_file<'a>(files: &[&'a File], random: &mut Random) -> Option<&'a File> {
+    (!files.is_empty()).then(|| random.choose(files))
 }
 
-fn is_document(path: &str) -> bool {
-    path.ends_with("zarr.json")
-}
-
-fn pick_file<'a>(
-    files: &'a [(String, Bytes)],
-    places: &[usize],
-    random: &mut Random,
-) -> Option<&'a (String, Bytes)> {
-    (!places.is_empty()).then(|| &files[places[random.next_below(places.len())]])
-}
-
-fn flip_bit((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+fn flip_bit((path, bytes): &File, random: &mut Random) -> Option<Damage> {
     if bytes.is_empty() {
         return None;
     }
@@ -96,7 +87,7 @@ fn flip_bit((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Dama
 }
 
 /// Changes one value of a document slightly, to another type, or removes it.
-fn change_field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+fn change_field((path, bytes): &File, random: &mut Random) -> Option<Damage> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let mut pointers = Vec::new();
     collect_pointers(&document, String::new(), &mut pointers);
@@ -161,20 +152,13 @@ fn change_value(value: &Value, random: &mut Random) -> Value {
 }
 
 /// Exchanges two different objects of one folder of chunks.
-fn swap_objects(
-    files: &[(String, Bytes)],
-    others: &[usize],
-    random: &mut Random,
-) -> Option<Damage> {
-    let (path, bytes) = pick_file(files, others, random)?;
+fn swap_objects(others: &[&File], random: &mut Random) -> Option<Damage> {
+    let (path, bytes) = pick_file(others, random)?;
     let (array, _) = path.split_once("/c/")?;
     let start = format!("{array}/c/");
-    let siblings: Vec<usize> = others
-        .iter()
-        .copied()
-        .filter(|at| files[*at].0.starts_with(&start) && files[*at].1 != *bytes)
-        .collect();
-    let (sibling, sibling_bytes) = pick_file(files, &siblings, random)?;
+    let is_sibling = |file: &&&File| file.0.starts_with(&start) && file.1 != *bytes;
+    let siblings: Vec<&File> = others.iter().filter(is_sibling).copied().collect();
+    let (sibling, sibling_bytes) = pick_file(&siblings, random)?;
     let words = format!("{path} and {sibling} swapped");
     let changes =
         vec![(path.clone(), Some(sibling_bytes.clone())), (sibling.clone(), Some(bytes.clone()))];

@@ -8,12 +8,11 @@ use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 use zvf_query::{Query, Reader};
-use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::state::{Contents, Point, State};
-use crate::block_on;
+use crate::{block_on, build};
 
 /// Creates the store of a model.
 pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()> {
@@ -62,12 +61,9 @@ fn make_batch(state: &State) -> anyhow::Result<Batch> {
 
 /// Reads a store.
 pub(crate) fn read_contents(store: &Path, state: &State) -> anyhow::Result<Contents> {
-    let address = store.to_string_lossy().into_owned();
     block_on(async {
-        let store = Store::open(&address, OpenOptions::default()).await;
-        let reader = Reader::new(store?);
-        let answer = reader.run(&Query::all().with_owners()).await;
-        let batch = answer?.batch;
+        let reader = Reader::new(build::open(store).await?);
+        let batch = reader.run(&Query::all().with_owners()).await?.batch;
         let mut owners: Vec<Option<i64>> = vec![None; batch.len()];
         for part in batch.parts().iter() {
             owners[part.rows.clone()].fill(Some(part.object.0));
@@ -96,13 +92,9 @@ pub(crate) fn read_contents(store: &Path, state: &State) -> anyhow::Result<Conte
 
 /// Validates a store at every depth.
 pub(crate) fn validate_store(store: &Path) -> anyhow::Result<()> {
-    let address = store.to_string_lossy().into_owned();
     block_on(async {
-        let store = Store::open(&address, OpenOptions::default()).await;
-        let store = store?;
-        let report =
-            zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
-        let report = report?;
+        let (store, options) = (build::open(store).await?, Options::default());
+        let report = zvf_validate::validate(&store, &options, &Observer::default()).await?;
         ensure!(report.is_clean(), "validation: {:?}", report.findings);
         Ok(())
     })
