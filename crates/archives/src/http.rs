@@ -52,6 +52,20 @@ pub fn serve_files(
     })
 }
 
+/// Sends one request without a body on a connection of its own; returns the answer, head and body.
+///
+/// # Errors
+///
+/// When the server cannot be reached, or breaks off.
+pub fn request(server: SocketAddr, method: &str, path: &str) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server)?;
+    let rest = "HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("{method} /{path} {rest}").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
 /// Answers requests on a free port until the process ends, with one thread per connection.
 pub(crate) fn serve(
     answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
@@ -67,7 +81,8 @@ pub(crate) fn serve(
                 let mut lines = BufReader::new(&stream);
                 while let Some(request) = Request::read(&mut lines) {
                     let reply = answer(&request);
-                    if reply.send(&stream, request.method == "HEAD").is_err() {
+                    let is_last = request.header("connection") == Some("close");
+                    if reply.send(&stream, request.method == "HEAD").is_err() || is_last {
                         break;
                     }
                 }

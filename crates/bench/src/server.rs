@@ -1,7 +1,6 @@
 //! An HTTP file server with a fixed latency; it counts requests and bytes.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use archives::http::{Exchange, serve_files};
+use archives::http::{Exchange, request, serve_files};
 
 use crate::row::Cost;
 
@@ -52,11 +51,7 @@ impl Server {
     /// Requests one file below the root on a separate connection.
     pub(crate) fn get(&self, file: &Path) -> anyhow::Result<()> {
         let path = file.strip_prefix(&self.root).context("not below the root")?.display();
-        let mut stream = TcpStream::connect(self.at)?;
-        write!(stream, "GET /{path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")?;
-        stream.shutdown(std::net::Shutdown::Write)?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
+        let answer = request(self.at, "GET", &path.to_string())?;
         ensure!(answer.starts_with(b"HTTP/1.1 200"), "{path} was not served");
         Ok(())
     }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Column, LevelReader};
+use zvf_model::{AttributeReader, Batch, Column, LevelReader};
 use zvf_store::{Caching, LevelNode};
 
 use crate::facts::Rows;
@@ -114,6 +114,13 @@ pub(crate) fn points(positions: &Column) -> Vec<Vec<f64>> {
 pub(crate) fn point_at(positions: &Column, row: usize) -> Vec<f64> {
     let coordinate = |c| positions.float(row, c).unwrap_or(f64::NAN);
     (0..positions.width() as usize).map(coordinate).collect()
+}
+
+/// Returns the points of each edge or face.
+pub(crate) fn element_points(batch: &Batch) -> Vec<Vec<Vec<f64>>> {
+    let point = |row: &usize| point_at(batch.positions(), *row);
+    let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
+    elements.map(|rows| rows.iter().map(point).collect()).collect()
 }
 
 fn rowset_from_fragment(fragment: Fragment<'_>) -> Rowset {

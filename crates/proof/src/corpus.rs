@@ -94,11 +94,14 @@ pub(crate) async fn open(path: &Path) -> zvf_error::Result<Store> {
 /// Migrates a store into a new one in `folder`.
 pub(crate) async fn migrate(old: &Store, folder: &Path) -> anyhow::Result<Store> {
     let path = folder.join("new.zarrvectors");
-    let options = BuildOptions { sync: false, ..BuildOptions::default() };
-    let build = Build::begin(&path.to_string_lossy(), options).await?;
+    let build = Build::begin(&path.to_string_lossy(), unsynced_options()).await?;
     let done = Plan::build(old).await?.apply(&Migration::default(), build, |_| ()).await?;
     ensure!(done.verified, "the migration did not look at what it wrote");
     Ok(open(&path).await?)
+}
+
+pub(crate) fn unsynced_options() -> BuildOptions {
+    BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
 pub(crate) fn read_json(path: &Path) -> anyhow::Result<Value> {

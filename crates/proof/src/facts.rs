@@ -20,6 +20,13 @@ impl Rows {
         Self(rows.into_iter().map(bytes).collect())
     }
 
+    /// Returns rows of coordinates: of all points of a piece.
+    pub(crate) fn from_pieces(pieces: &[Vec<Vec<f64>>]) -> Self {
+        let bytes =
+            |piece: &Vec<Vec<f64>>| piece.concat().into_iter().flat_map(f64::to_le_bytes).collect();
+        Self(pieces.iter().map(bytes).collect())
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
 use object_store::path::Path as Prefix;
@@ -37,19 +38,11 @@ pub(crate) fn run(folder: &Path, every: NonZeroUsize, run: &mut Run<'_>) -> anyh
 /// Tests each operation with each fault, or every `every`th of these pairs, on all cores.
 fn sweep_faults(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let mut report = Report::new(format!("faults/{id}"));
-    let (expected, operations) = match read_with_fault(files, None) {
-        (Some(Ok(lines)), operations) => (lines, operations.len()),
-        (Some(Err(error)), _) => {
-            report.fail("sound", error);
-            return report;
-        }
-        (None, _) => {
-            report.fail("sound", "never done");
-            return report;
-        }
-    };
+    let (read, operations) = read_with_fault(files, None);
+    let read = read.context("never done").and_then(|read| Ok(read?));
+    let Some(expected) = report.ok_or_report("sound", read) else { return report };
     let faults = list_faults();
-    let pairs = (0..operations).flat_map(|nth| faults.iter().map(move |fault| (nth, fault)));
+    let pairs = (0..operations.len()).flat_map(|nth| faults.iter().map(move |fault| (nth, fault)));
     let pairs: Vec<_> = pairs.step_by(every.get()).collect();
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {

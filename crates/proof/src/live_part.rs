@@ -47,9 +47,7 @@ pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
             let written = Written { store, kind, pieces, input };
             let random = Random::new(effort.seed ^ (turn as u64) << 32);
             check_store(report, &written, random, effort.boxes).await;
-            let errors = validate_part::list_errors(&written.store).await?;
-            report.check("sound", errors.is_empty(), errors.join("; "));
-            Ok(())
+            validate_part::check_sound(report, &written.store).await
         })?;
     }
     written_part::check_twins(folder.path(), &inputs, run)

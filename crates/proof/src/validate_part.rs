@@ -15,7 +15,7 @@ use zvf_store::OpenOptions;
 use zvf_validate::{Observer, Options, Severity, validate_at};
 
 use crate::corpus;
-use crate::report::Run;
+use crate::report::{Report, Run};
 
 /// Validates every store of `folder`, valid and damaged.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
@@ -48,6 +48,13 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
             Ok(())
         })?;
     }
+    Ok(())
+}
+
+/// Checks that a store has no errors.
+pub(crate) async fn check_sound(report: &mut Report, store: &Path) -> anyhow::Result<()> {
+    let errors = list_errors(store).await?;
+    report.check("sound", errors.is_empty(), errors.join("; "));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A folder of cases.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Case {
     pub kind: String,
     /// Parameters of the decoder.
     #[serde(default)]
-    pub params: Params,
+    pub params: Value,
     /// The last step.
     pub stage: Stage,
     /// The verdict in default mode.
@@ -100,11 +100,6 @@ pub enum Sweep {
     Bitflip,
 }
 
-/// Parameters of a decoder.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Params(Map<String, Value>);
-
 impl Corpus {
     /// Reads the cases in `folder`.
     ///
@@ -136,28 +131,14 @@ impl Corpus {
     }
 }
 
-impl Params {
-    /// Returns a number parameter, if present.
-    #[must_use]
-    pub fn number(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.as_u64()
+impl Case {
+    /// Returns a number parameter.
+    pub(super) fn number(&self, name: &str) -> anyhow::Result<u64> {
+        self.params[name].as_u64().with_context(|| format!("{} has no {name}", self.id))
     }
 
-    /// Returns a list of numbers, if present.
-    #[must_use]
-    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
-        self.0.get(name)?.as_array()?.iter().map(Value::as_u64).collect()
-    }
-
-    /// Returns a text parameter, if present.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
-    }
-
-    /// Returns whether a flag is set.
-    #[must_use]
-    pub fn is(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool) == Some(true)
+    /// Returns a parameter that is a list of numbers, if present.
+    pub(super) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+        self.params[name].as_array()?.iter().map(Value::as_u64).collect()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use zvf_b2nd::{Metalayer, MetalayerName};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
@@ -90,9 +90,7 @@ impl Kind {
     /// When the case lacks a parameter.
     pub fn for_case(case: &Case) -> anyhow::Result<Option<Self>> {
         let resolve = case.stage == Stage::Resolve;
-        let need = |name: &str| {
-            case.params.number(name).with_context(|| format!("{} has no {name}", case.id))
-        };
+        let need = |name: &str| case.number(name);
         Ok(Some(match case.kind.as_str() {
             "fragment_index" => {
                 Self::FragmentIndex { rows: if resolve { Some(need("rows")?) } else { None } }
@@ -109,9 +107,10 @@ impl Kind {
             "caterva" => Self::Metalayer(MetalayerName::Caterva),
             "b2nd" => Self::Metalayer(MetalayerName::B2nd),
             "frame" => Self::Frame,
-            "shard_index" => {
-                Self::ShardIndex { cells: need("cells")?, checksum: case.params.is("checksum") }
-            }
+            "shard_index" => Self::ShardIndex {
+                cells: need("cells")?,
+                checksum: case.params["checksum"] == true,
+            },
             "root_json" => Self::Document(Document::Root),
             "level_json" => Self::Document(Document::Level),
             "array_json" => Self::Document(Document::Array),
@@ -184,24 +183,22 @@ fn level(case: &Case) -> anyhow::Result<Option<(Vec<u64>, u64)>> {
     if case.stage != Stage::Resolve {
         return Ok(None);
     }
-    match (case.params.numbers("grid"), case.params.number("fragments")) {
+    match (case.numbers("grid"), case.params["fragments"].as_u64()) {
         (Some(grid), Some(fragments)) => Ok(Some((grid, fragments))),
         _ => bail!("{} is to be resolved, but in which grid", case.id),
     }
 }
 
 fn link_kind(case: &Case) -> anyhow::Result<Kind> {
-    let number =
-        |name: &str| case.params.number(name).with_context(|| format!("{} has no {name}", case.id));
-    let body = match case.params.text("branch") {
+    let body = match case.params["branch"].as_str() {
         Some("inline") => Body::Inline,
         Some("flat") => Body::Flat,
         _ => bail!("{} says not how its rows are wrapped", case.id),
     };
-    let element = LinkInteger::new(number("itemsize")?.try_into()?, true)?;
-    let shape =
-        RowShape::new(element, number("link_width")?.try_into()?, case.params.is("has_perm"))?;
-    let rows = if case.stage == Stage::Resolve { case.params.numbers("rows") } else { None };
+    let element = LinkInteger::new(case.number("itemsize")?.try_into()?, true)?;
+    let has_perm = case.params["has_perm"] == true;
+    let shape = RowShape::new(element, case.number("link_width")?.try_into()?, has_perm)?;
+    let rows = if case.stage == Stage::Resolve { case.numbers("rows") } else { None };
     Ok(Kind::LinkCell { body, shape, rows })
 }
 

@@ -16,7 +16,7 @@ mod frame;
 mod payload;
 mod run;
 
-pub use corpus::{Case, Corpus, Expect, Params, Stage, Sweep};
+pub use corpus::{Case, Corpus, Expect, Stage, Sweep};
 pub use decode::Kind;
 pub use document::Document;
 pub use fault::Fault;

@@ -74,8 +74,10 @@ impl Runner {
         let mut failures = Vec::new();
         match case.sweep {
             None => {
-                self.check(&kind, case, &Demand::new(case, &blob, false), "", &mut failures);
-                self.check(&kind, case, &Demand::new(case, &blob, true), "", &mut failures);
+                for strict in [false, true] {
+                    let demand = Demand::new(case, &blob, strict);
+                    self.check(&kind, case, &demand, "", &mut failures);
+                }
             }
             Some(Sweep::Truncate) => self.truncate(&kind, case, &blob, &mut failures),
             Some(Sweep::Bitflip) => self.bitflip(&kind, case, blob, &mut failures),

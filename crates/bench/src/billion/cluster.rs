@@ -1,13 +1,13 @@
 //! A scheduler and executors of SQL on this machine; they end when their owner is dropped.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use archives::http::request;
 use archives::peers::{Process, find_free_port};
 
 /// A cluster on loopback.
@@ -25,7 +25,7 @@ impl Cluster {
         let (scheduler, count) = (cluster.address(), executors.to_string());
         cluster
             .spawn(program, &["scheduler", "--listen", &scheduler, "--min-executors", &count])?;
-        cluster.wait_for_page("/healthz")?;
+        cluster.wait_for_page("healthz")?;
         for _ in 0..executors {
             let listen = format!("127.0.0.1:{}", find_free_port()?);
             let control = find_free_port()?.to_string();
@@ -33,7 +33,7 @@ impl Cluster {
             let more = ["--control-port", &control, "--cores", "1", "--memory", "256"];
             cluster.spawn(program, &[&words[..], &more].concat())?;
         }
-        cluster.wait_for_page("/readyz")?;
+        cluster.wait_for_page("readyz")?;
         Ok(cluster)
     }
 
@@ -63,19 +63,15 @@ impl Cluster {
                     bail!("a process of the cluster ended: {status}");
                 }
             }
-            ensure!(begun.elapsed() < PATIENCE, "the cluster never says {page}");
+            ensure!(begun.elapsed() < PATIENCE, "the cluster never says /{page}");
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
     fn is_page_ok(&self, page: &str) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
-        let mut text = String::new();
-        let done =
-            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
-        done.is_ok() && text.starts_with("HTTP/1.1 200")
+        let answer = request((Ipv4Addr::LOCALHOST, self.port).into(), "GET", page);
+        answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
     }
 }
 

@@ -16,7 +16,7 @@ use zvf_blosc::{Blosc2Settings, Compressor};
 use zvf_store::OpenOptions;
 use zvf_tensor::{BlockArray, BlockEdit, BlockFile, NewBlocks, Slice};
 
-use super::{Case, Effort, command_with_timeout, memory};
+use super::{Case, Effort, command_with_timeout, memory, random_box};
 use crate::peers;
 use crate::report::{Report, Run};
 use archives::random::Random;
@@ -93,10 +93,7 @@ async fn check_stock_array(
     let size = array.item_size() as usize;
     for _ in 0..BOXES {
         let shape = array.shape().to_vec();
-        let start: Vec<u64> = shape.iter().map(|n| random.next_below(*n as usize) as u64).collect();
-        let ends = shape.iter().zip(&start);
-        let stop: Vec<u64> =
-            ends.map(|(n, at)| at + 1 + random.next_below((n - at) as usize) as u64).collect();
+        let [start, stop] = random_box(&mut random, &shape);
         let case =
             Case { chunk: Vec::new(), block: Vec::new(), items: raw.clone(), shape, start, stop };
         let slice = Slice::from_bounds(&case.start, &case.stop);

@@ -60,9 +60,7 @@ impl Case {
         let shape: Vec<u64> = (0..rank).map(|_| extents(max_extent, random)).collect();
         let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
         let block = chunk.iter().map(|n| extents(*n, random)).collect();
-        let start: Vec<u64> = shape.iter().map(|n| random.next_below(*n as usize) as u64).collect();
-        let ends = shape.iter().zip(&start);
-        let stop = ends.map(|(n, at)| at + extents(n - at, random)).collect();
+        let [start, stop] = random_box(random, &shape);
         let count = shape.iter().product::<u64>() as usize;
         let kind = random.next_below(3);
         let mut items = vec![0; count * size];
@@ -74,6 +72,11 @@ impl Case {
             }
         }
         Self { shape, chunk, block, start, stop, items }
+    }
+
+    /// Returns a step for each axis.
+    fn random_steps(&self, random: &mut Random) -> Vec<u64> {
+        self.shape.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect()
     }
 
     /// Returns the items of the box.
@@ -99,6 +102,14 @@ impl Case {
         }
         out
     }
+}
+
+/// Returns the corners of a box that is not empty.
+fn random_box(random: &mut Random, shape: &[u64]) -> [Vec<u64>; 2] {
+    let mut below = |n: u64| random.next_below(n as usize) as u64;
+    let start: Vec<u64> = shape.iter().map(|n| below(*n)).collect();
+    let stop = shape.iter().zip(&start).map(|(n, at)| at + 1 + below(n - at)).collect();
+    [start, stop]
 }
 
 /// Returns a command that is killed after `seconds`.

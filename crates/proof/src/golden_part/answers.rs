@@ -112,7 +112,7 @@ fn check_elements(mut facts: Facts<'_>, batch: &Batch) {
     if facts.expected.get("forest").is_some() {
         return facts.fact("forest", json!(count_trees(batch)));
     }
-    let found = element_ends(batch);
+    let found = Rows::from_pieces(&contents::element_points(batch));
     facts.fact("count", found.len());
     let positions = &facts.expected["positions_f64_sha256_sorted"];
     if positions.is_string() {
@@ -137,16 +137,6 @@ fn count_trees(batch: &Batch) -> Option<usize> {
         tree[a] = b;
     }
     Some(tree.iter().enumerate().filter(|(at, up)| at == *up).count())
-}
-
-/// Returns one row for each element: the positions of its ends, as numbers.
-fn element_ends(batch: &Batch) -> Rows {
-    let Some(elements) = batch.elements() else { return Rows::default() };
-    let bytes = |rows: &[usize]| {
-        let points = rows.iter().flat_map(|&row| contents::point_at(batch.positions(), row));
-        points.flat_map(f64::to_le_bytes).collect()
-    };
-    Rows(elements.iter().map(bytes).collect())
 }
 
 /// Returns positions, each followed by the named columns.

@@ -109,7 +109,8 @@ pub(crate) async fn check_geometry(
     let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
-    let digest = |pieces: &[Piece]| json!([pieces.len(), rows_from_pieces(pieces).sha256_sorted()]);
+    let digest =
+        |pieces: &[Piece]| json!([pieces.len(), Rows::from_pieces(pieces).sha256_sorted()]);
     for (name, mode, fact) in
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
@@ -137,16 +138,10 @@ pub(crate) async fn check_geometry(
 
 /// Returns the points of chains or elements.
 pub(crate) fn collect_pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
-    let point = |row| contents::point_at(batch.positions(), row);
     if is_chain(kind) {
+        let point = |row| contents::point_at(batch.positions(), row);
         let offsets = batch.parts().offsets();
         return offsets.windows(2).map(|pair| (pair[0]..pair[1]).map(point).collect()).collect();
     }
-    let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
-    elements.map(|rows| rows.iter().map(|&row| point(row)).collect()).collect()
-}
-
-fn rows_from_pieces(pieces: &[Piece]) -> Rows {
-    let bytes = |piece: &Piece| piece.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
-    Rows(pieces.iter().map(bytes).collect())
+    contents::element_points(batch)
 }

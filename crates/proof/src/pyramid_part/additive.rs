@@ -9,10 +9,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use zvf_format::Class;
-use zvf_model::{Batch, Kind, LevelId, LevelReader};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_pyramid::{Options, build};
 use zvf_query::{Query, Reader};
-use zvf_store::BuildOptions;
 
 use super::Case;
 use crate::report::Report;
@@ -29,7 +28,8 @@ pub(super) async fn build_additive_levels(
     archives::copy(&case.our_store(), &path)?;
     let address = path.to_string_lossy().into_owned();
     let before = read_contents(&address).await?;
-    let (options, build_options) = (choose_options(&address, turn).await?, unsynced_options());
+    let (options, build_options) =
+        (choose_options(&address, turn).await?, corpus::unsynced_options());
     match build(&address, &options, &build_options, |_| {}).await {
         Ok(levels) if levels.is_empty() => {
             report.skip("one object, or no points: there is nothing for a second level");
@@ -66,7 +66,7 @@ pub(super) async fn merge_levels(report: &mut Report, path: &Path) -> anyhow::Re
     let address = path.to_string_lossy();
     let before = read_contents(&address).await?;
     let none = Options { levels: Some(0), memory: 1 << 16, ..Options::default() };
-    let levels = build(&address, &none, &unsynced_options(), |_| {}).await?;
+    let levels = build(&address, &none, &corpus::unsynced_options(), |_| {}).await?;
     report.check("one level", levels.len() == 1, format!("{} levels", levels.len()));
     let after = read_contents(&address).await?;
     report.check("put together", after == before, "something else than was shown");
@@ -93,10 +93,6 @@ async fn choose_options(address: &str, turn: usize) -> anyhow::Result<Options> {
     })
 }
 
-fn unsynced_options() -> BuildOptions {
-    BuildOptions { sync: false, ..BuildOptions::default() }
-}
-
 /// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces
 /// by the positions of their ends; in a fixed order.
 async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
@@ -114,17 +110,12 @@ async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
         at.map(f64::to_bits).chain([owner(row)]).collect::<Vec<u64>>()
     };
     let mut rows: Vec<Vec<u64>> = (0..batch.len()).map(row).collect();
-    let mut elements: Vec<Vec<u64>> = element_ends(&batch);
+    let bits = |ends: Vec<Vec<f64>>| ends.into_iter().flatten().map(f64::to_bits).collect();
+    let mut elements: Vec<Vec<u64>> =
+        contents::element_points(&batch).into_iter().map(bits).collect();
     rows.sort_unstable();
     elements.sort_unstable();
     Ok([rows, elements])
-}
-
-fn element_ends(batch: &Batch) -> Vec<Vec<u64>> {
-    let at =
-        |row: &usize| contents::point_at(batch.positions(), *row).into_iter().map(f64::to_bits);
-    let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
-    elements.map(|rows| rows.iter().flat_map(at).collect()).collect()
 }
 
 /// Returns the vertices that the level stores itself.

@@ -22,7 +22,6 @@ use anyhow::Context;
 use serde_json::Value;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Reference, build_reference};
-use zvf_store::BuildOptions;
 
 use crate::peers;
 use crate::report::Run;
@@ -46,8 +45,7 @@ pub(crate) fn run(seed: u64, stores: usize, run: &mut Run<'_>) -> anyhow::Result
                     if case.id.ends_with("line") && !case.id.ends_with("polyline") {
                         report.skip("validation of lines: the reference merges their ends");
                     } else {
-                        let errors = validate_part::list_errors(&case.our_store()).await?;
-                        report.check("sound", errors.is_empty(), errors.join("; "));
+                        validate_part::check_sound(report, &case.our_store()).await?;
                     }
                 }
                 (Err(_), Some(_)) => {}
@@ -62,8 +60,8 @@ pub(crate) fn run(seed: u64, stores: usize, run: &mut Run<'_>) -> anyhow::Result
             Ok(())
         })?;
         run.case(format!("own levels/{}", case.id), async |report| {
-            let from = (case.our_store(), case.id.as_str());
-            our_levels::build_our_levels(report, (&from.0, from.1), turn, our_folder.path()).await
+            let from = case.our_store();
+            our_levels::build_our_levels(report, (&from, &case.id), turn, our_folder.path()).await
         })?;
         run.case(format!("levels that add/{}", case.id), async |report| {
             additive::build_additive_levels(report, &case, turn, additive_folder.path()).await
@@ -140,8 +138,7 @@ impl Case {
     }
 
     async fn build(&self) -> anyhow::Result<()> {
-        let path = self.our_store();
-        let options = BuildOptions { sync: false, ..BuildOptions::default() };
+        let (path, options) = (self.our_store(), corpus::unsynced_options());
         build_reference(&path.to_string_lossy(), &self.reference, &options).await?;
         Ok(())
     }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_pyramid::{KindOptions, LevelReport, Method, Options, Strategy, build as build_levels};
-use zvf_store::BuildOptions;
 
 use crate::peers;
 use crate::report::{Report, Run};
@@ -26,7 +25,7 @@ pub(super) async fn build_our_levels(
     let store = corpus::open(&path).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().context("a store of no kind")?;
-    let how = BuildOptions { sync: false, ..BuildOptions::default() };
+    let how = corpus::unsynced_options();
     let several = level.extra_kinds().next().is_some();
     let mut options = choose_options(kind, turn, level.objects().await?.is_some());
     if several {
@@ -90,10 +89,7 @@ pub(super) fn check_by_reference(
     let mut reader = peers::reference_script("open_levels.py")?;
     let output = peers::run_command(reader.arg(folder))?;
     let (stores, facts) = run.verdicts(what, &output, async |report, id| {
-        let path = folder.join(format!("{id}.zarrvectors"));
-        let errors = validate_part::list_errors(&path).await?;
-        report.check("sound", errors.is_empty(), errors.join("; "));
-        Ok(())
+        validate_part::check_sound(report, &folder.join(format!("{id}.zarrvectors"))).await
     })?;
     run.print_line(&format!("{what}: {stores} stores, {facts} facts that the reference reads"))
 }

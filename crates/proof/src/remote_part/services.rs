@@ -1,12 +1,12 @@
 //! Object servers on loopback: how each is installed, started and addressed.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use archives::http::request;
 use archives::peers::Process;
 
 use crate::peers;
@@ -91,12 +91,8 @@ fn start_s3(_place: Place<'_>) -> anyhow::Result<Service> {
 
 /// Creates a bucket without credentials.
 fn make_bucket(port: u16) -> anyhow::Result<()> {
-    let mut wire = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    let request =
-        "PUT /zvf HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    wire.write_all(request.as_bytes())?;
-    let mut reply = String::new();
-    wire.read_to_string(&mut reply)?;
+    let reply = request((Ipv4Addr::LOCALHOST, port).into(), "PUT", "zvf")?;
+    let reply = String::from_utf8_lossy(&reply);
     let status = reply.lines().next().unwrap_or_default();
     ensure!(status.contains(" 200 "), "no bucket: {status}");
     Ok(())

@@ -2,13 +2,12 @@
 //!
 //! Without a clock nothing is retried, so that the journal sees every fault directly.
 
-use anyhow::{Context as _, ensure};
-use archives::faults::Fault;
+use anyhow::Context as _;
 
-use super::{Subject, create_backend, list_files, place_in_backend};
+use super::Subject;
 use crate::Report;
-use crate::remote::Sweep;
 use crate::remote::faults::common_faults;
+use crate::remote::{Sweep, describe_faults};
 use archives::random::Random;
 
 /// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair
@@ -33,36 +32,17 @@ pub(crate) fn run(
     let (kinds, mut taken) = (common_faults(), 0);
     for &id in stores {
         let subject = Subject::new(id)?;
-        let sweep = Sweep { kinds: &kinds, requests: count_requests(&subject)?, bursts: 0 };
+        let (requests, checked) = subject.edit_with_faults(&[], false);
+        checked?;
+        let sweep = Sweep { kinds: &kinds, requests: requests.len(), bursts: 0 };
         sweep.run(
             (every, &mut taken),
             (then_random / stores.len() as u64, random),
-            |planned, _| report.count(run_edit(&subject, planned)),
+            |planned, _| {
+                let (requests, checked) = subject.edit_with_faults(planned, false);
+                report.count(checked.with_context(|| describe_faults(planned, &requests)));
+            },
         );
     }
     Ok(())
-}
-
-/// Counts the requests of an edit without a fault.
-fn count_requests(subject: &Subject) -> anyhow::Result<usize> {
-    let backend = create_backend(&subject.before);
-    let ended = subject.edit(&place_in_backend(&backend));
-    ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
-    let requests = backend.requests().len();
-    subject.check_state(&ended, &list_files(&backend))?;
-    Ok(requests)
-}
-
-/// Runs one edit with these faults, and checks the state that the next writer finds.
-fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> anyhow::Result<()> {
-    let backend = create_backend(&subject.before);
-    for (nth, fault) in planned {
-        backend.plan(*nth, fault.clone());
-    }
-    let place = place_in_backend(&backend);
-    let ended = subject.edit(&place);
-    let requests = backend.requests();
-    let at: Vec<_> = planned.iter().filter_map(|(nth, _)| requests.get(*nth)).collect();
-    let checked = subject.check_backend(&ended, &backend, &place);
-    checked.with_context(|| format!("{planned:?} at {at:?}"))
 }

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, ensure};
-use archives::faults::FaultStore;
+use archives::faults::{Fault, FaultStore, Request};
 use object_store::ObjectStore;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place};
@@ -101,19 +101,34 @@ impl Subject {
         }
     }
 
-    /// Checks an object store after an edit ended with an outcome: its state as the next writer
-    /// finds it, and that it can be edited.
-    pub(crate) fn check_backend(
+    /// Edits the store in a backend with these faults, and checks its state as the next writer finds
+    /// it, and that it can be edited; returns the requests of the edit. Of a dead process only a
+    /// success is known.
+    pub(crate) fn edit_with_faults(
         &self,
-        ended: &Result<Value, EditError>,
-        backend: &Arc<FaultStore>,
-        place: &Place,
-    ) -> anyhow::Result<()> {
-        backend.forget();
-        apply_committed(place)?;
-        let tree = list_files(backend);
-        self.check_state(ended, &tree)?;
-        self.check_editable(place, &tree)
+        planned: &[(usize, Fault)],
+        is_dead: bool,
+    ) -> (Vec<Request>, anyhow::Result<()>) {
+        let backend = create_backend(&self.before);
+        planned.iter().for_each(|(nth, fault)| backend.plan(*nth, fault.clone()));
+        let place = place_in_backend(&backend);
+        let ended = self.edit(&place);
+        let requests = backend.requests();
+        let unknown = |error| match is_dead {
+            true => EditError::new(Class::CommitUnknown, "dead"),
+            false => error,
+        };
+        let check = || {
+            let ended = ended.map_err(unknown);
+            let is_right = ended.is_ok() || !planned.is_empty();
+            ensure!(is_right, "{}: without a fault: {ended:?}", self.id);
+            backend.forget();
+            apply_committed(&place)?;
+            let tree = list_files(&backend);
+            self.check_state(&ended, &tree)?;
+            self.check_editable(&place, &tree)
+        };
+        (requests, check())
     }
 
     /// Checks that a recovered store can be edited.

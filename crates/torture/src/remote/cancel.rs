@@ -3,15 +3,13 @@
 //! A writer is polled a number of times and dropped; the next one is polled once more often, until
 //! one ends by itself. A writer dropped before the root document was sent leaves nothing behind.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use archives::faults::{Fault, FaultStore};
+use archives::faults::Fault;
 use clap::ValueEnum as _;
-use zvf_error::Error;
-use zvf_format::Class;
 
-use super::{Outcome, Writer, check_invariants, create_runtime, poll_times};
+use super::{Writer, run_writer};
 use crate::Report;
 
 /// Drop every writer at every await.
@@ -34,33 +32,17 @@ impl Cancel {
         for &writer in Writer::value_variants() {
             // Requests that complete at once, and requests that wait.
             for delay in [0, 40] {
-                report
-                    .count_until_ended(self.every, |polls| cancel_writer(writer, polls, delay))?;
+                report.count_until_ended(self.every, |polls| {
+                    let run = run_writer(writer, Some(polls), |backend| {
+                        if delay > 0 {
+                            backend.always(Some(Fault::Delay(Duration::from_millis(delay))));
+                        }
+                    })?;
+                    let checked = run.checked.with_context(|| format!("{writer:?}, {polls} polls"));
+                    Ok((run.is_ended, checked))
+                })?;
             }
         }
         Ok(())
     }
-}
-
-/// Drops a writer after `polls` polls; returns whether it ended earlier, and the objects it left.
-fn cancel_writer(
-    writer: Writer,
-    polls: u64,
-    delay: u64,
-) -> anyhow::Result<(bool, anyhow::Result<()>)> {
-    let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
-    if delay > 0 {
-        backend.always(Some(Fault::Delay(std::time::Duration::from_millis(delay))));
-    }
-    let work = folder.path().join("work");
-    create_runtime()?.block_on(async {
-        let outcome = poll_times(writer.write(&backend, &work, 1), Some(polls)).await;
-        let ended = outcome.is_some();
-        // The outcome of a dropped writer is unknown.
-        let dropped: Outcome = Err(Error::custom(Class::CommitUnknown, "dropped"));
-        let outcomes = [(1, outcome.unwrap_or(dropped))];
-        let checked = check_invariants(&backend, writer, folder.path(), &outcomes).await;
-        let checked = checked.with_context(|| format!("{writer:?}, {polls} polls"));
-        Ok((ended, checked))
-    })
 }

@@ -1,13 +1,12 @@
 //! `faults`: every request of every writer of object stores fails once, in each way; then several at random.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use archives::faults::{Fault, FaultStore};
+use archives::faults::Fault;
 use clap::ValueEnum as _;
 
-use super::{Sweep, Writer, check_invariants, create_runtime};
+use super::{Sweep, Writer, WriterRun, describe_faults, run_writer};
 use crate::{Report, edits};
 
 /// Fail every request of every writer once, in each way.
@@ -44,42 +43,26 @@ impl Faults {
             if self.writer.is_some_and(|only| only != writer) {
                 continue;
             }
-            let sweep = Sweep { kinds: &kinds, requests: count_requests(writer)?, bursts: 3 };
+            let peace = run_writer(writer, None, |_| ())?;
+            ensure!(peace.is_done, "{writer:?} without a fault: {:?}", peace.checked);
+            let sweep = Sweep { kinds: &kinds, requests: peace.requests.len(), bursts: 3 };
             sweep.run(
                 (self.every, &mut taken),
                 (self.then_random, &mut random),
-                |planned, is_blind| report.count(run_writer(writer, planned, is_blind)),
+                |planned, is_blind| {
+                    let run = run_writer(writer, None, |backend| {
+                        backend.ignore_conditions(is_blind);
+                        planned.iter().for_each(|(nth, fault)| backend.plan(*nth, fault.clone()));
+                    });
+                    report.count(run.and_then(|WriterRun { requests, checked, .. }| {
+                        let faults = || describe_faults(planned, &requests);
+                        checked.with_context(|| format!("{writer:?}, {}", faults()))
+                    }));
+                },
             );
         }
         Ok(())
     }
-}
-
-/// Counts the requests of a writer without a fault.
-fn count_requests(writer: Writer) -> anyhow::Result<usize> {
-    let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
-    let ended = create_runtime()?.block_on(writer.write(&backend, folder.path(), 1));
-    ensure!(ended.is_ok(), "{writer:?} without a fault: {ended:?}");
-    Ok(backend.requests().len())
-}
-
-/// Runs a writer with these faults.
-fn run_writer(writer: Writer, planned: &[(usize, Fault)], is_blind: bool) -> anyhow::Result<()> {
-    let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
-    backend.ignore_conditions(is_blind);
-    for (nth, fault) in planned {
-        backend.plan(*nth, fault.clone());
-    }
-    let work = folder.path().join("work");
-    create_runtime()?.block_on(async {
-        let ended = writer.write(&backend, &work, 1).await;
-        let asked = backend.requests();
-        let checked = check_invariants(&backend, writer, folder.path(), &[(1, ended)]).await;
-        checked.with_context(|| {
-            let at: Vec<_> = planned.iter().filter_map(|(nth, _)| asked.get(*nth)).collect();
-            format!("{writer:?}, {planned:?} at {at:?}")
-        })
-    })
 }
 
 fn list_faults() -> Vec<Fault> {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use archives::Unpacked;
-use archives::faults::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore, Request};
 use archives::random::Random;
 use bytes::Bytes;
 use clap::ValueEnum;
@@ -197,6 +197,42 @@ impl Sweep<'_> {
             try_faults(&planned, random.next_below(4) == 0);
         }
     }
+}
+
+/// What came of a writer on a backend of its own.
+pub(crate) struct WriterRun {
+    /// Whether it ended by itself, and with success.
+    pub(crate) is_ended: bool,
+    pub(crate) is_done: bool,
+    pub(crate) requests: Vec<Request>,
+    /// Whether the invariants hold afterwards.
+    pub(crate) checked: anyhow::Result<()>,
+}
+
+/// Polls a writer up to `polls` times on a backend that `plan` prepares.
+pub(crate) fn run_writer(
+    writer: Writer,
+    polls: Option<u64>,
+    plan: impl FnOnce(&FaultStore),
+) -> anyhow::Result<WriterRun> {
+    let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
+    plan(&backend);
+    let work = folder.path().join("work");
+    create_runtime()?.block_on(async {
+        let ended = poll_times(writer.write(&backend, &work, 1), polls).await;
+        let (is_ended, requests) = (ended.is_some(), backend.requests());
+        // The outcome of a dropped writer is unknown.
+        let ended = ended.unwrap_or_else(|| Err(Error::custom(Class::CommitUnknown, "dropped")));
+        let is_done = ended.is_ok();
+        let checked = check_invariants(&backend, writer, folder.path(), &[(1, ended)]).await;
+        Ok(WriterRun { is_ended, is_done, requests, checked })
+    })
+}
+
+/// Returns faults, and the requests that met them.
+pub(crate) fn describe_faults(planned: &[(usize, Fault)], requests: &[Request]) -> String {
+    let at: Vec<_> = planned.iter().filter_map(|(nth, _)| requests.get(*nth)).collect();
+    format!("{planned:?} at {at:?}")
 }
 
 /// Polls work this many times, or to its end, and drops it; `None` if it did not end.

@@ -83,8 +83,7 @@ fn check_selection(
     size: usize,
     random: &mut Random,
 ) -> anyhow::Result<()> {
-    let steps: Vec<u64> =
-        case.shape.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect();
+    let steps = case.random_steps(random);
     let axes = case.start.iter().zip(&case.stop).zip(&steps);
     let selection: Vec<_> = axes
         .map(|((start, stop), step)| json!({"start": start, "stop": stop, "step": step}))

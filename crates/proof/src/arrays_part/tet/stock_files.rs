@@ -112,8 +112,7 @@ impl Dataset {
         report.compare("shape", &json!(case.shape), tensor.shape().to_vec());
         report.compare("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
         let size = element.size() as usize;
-        let steps: Vec<u64> =
-            case.shape.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect();
+        let steps = case.random_steps(random);
         let mut cuts: Vec<Cut> =
             case.start.iter().zip(&case.stop).zip(&steps).map(cut_from_bounds).collect();
         for (what, slice, expected) in [
