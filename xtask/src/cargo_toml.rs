@@ -8,10 +8,9 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::house::{HEAVY, House};
+use crate::house::{HEAVY, House, read};
 
 /// One package of the workspace.
-#[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
     /// Whether it may be published; internal programs may not.
@@ -71,8 +70,7 @@ pub(crate) fn published_set(house: &House) -> anyhow::Result<Vec<String>> {
 }
 
 fn member(path: &Path) -> anyhow::Result<Member> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read(path)?;
     let entries = entries(&text);
     let package = |name: &str| entries.iter().find(|e| e.table == "package" && e.name == name);
     let name = package("name").and_then(|entry| entry.line.split('"').nth(1)).map(str::to_owned);

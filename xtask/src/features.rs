@@ -2,7 +2,6 @@
 //! feature alone, and with none.
 
 use std::ffi::OsString;
-use std::fs;
 
 use anyhow::Context;
 
@@ -49,7 +48,7 @@ pub(crate) fn run_all(house: &House, args: Args) -> anyhow::Result<()> {
     run(house, args)?;
     let mut words: Vec<OsString> =
         ci_set().into_iter().chain(["--lib", "--bins"]).map(OsString::from).collect();
-    let manifest = fs::read_to_string(house.path("Cargo.toml"))?;
+    let manifest = house.read("Cargo.toml")?;
     let is_default = |line: &&str| line.starts_with("default-members");
     let tested = manifest.lines().find(is_default).context("no default members")?;
     let left_out = [&HEAVY[..], &PLAIN].concat();

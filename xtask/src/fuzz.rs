@@ -60,7 +60,7 @@ const FAST: &str = "fast_codecs";
 
 /// Returns each target with a folder of its seeds.
 fn seeds(house: &House) -> anyhow::Result<Vec<(String, String)>> {
-    let list = fs::read_to_string(house.path("fuzz/seeds.txt")).context("no fuzz/seeds.txt")?;
+    let list = house.read("fuzz/seeds.txt")?;
     let rows = list.lines().filter(|line| !line.starts_with('#'));
     let rows = rows.map(|line| line.split_once(' ').with_context(|| format!("seeds: {line:?}")));
     rows.map(|row| row.map(|(target, folder)| (target.to_owned(), folder.to_owned()))).collect()
@@ -68,7 +68,7 @@ fn seeds(house: &House) -> anyhow::Result<Vec<(String, String)>> {
 
 /// Returns the targets, by name.
 fn targets(house: &House) -> anyhow::Result<Vec<String>> {
-    let manifest = fs::read_to_string(house.path("fuzz/Cargo.toml")).context("no fuzz targets")?;
+    let manifest = house.read("fuzz/Cargo.toml")?;
     let rows = entries(&manifest).into_iter().filter(|row| row.table == "[bin]");
     let names = rows.filter(|row| row.name == "name");
     Ok(names.filter_map(|row| row.line.split('"').nth(1).map(str::to_owned)).collect())

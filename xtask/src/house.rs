@@ -15,7 +15,6 @@ use std::{env, fs};
 use anyhow::{Context, bail, ensure};
 
 /// The workspace.
-#[derive(Debug)]
 pub(crate) struct House {
     root: PathBuf,
     /// Whether programs are built with the selection that the tests of CI use.
@@ -23,7 +22,6 @@ pub(crate) struct House {
 }
 
 /// A program about to be started.
-#[derive(Debug)]
 pub(crate) struct Program(Command);
 
 impl House {
@@ -45,6 +43,11 @@ impl House {
     /// Returns a path below the root.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)
+    }
+
+    /// Returns the text of a file below the root.
+    pub(crate) fn read(&self, below: &str) -> anyhow::Result<String> {
+        read(&self.path(below))
     }
 
     /// Returns the build folder.
@@ -284,6 +287,11 @@ impl Program {
         }
         name
     }
+}
+
+/// Returns the text of a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Removes a folder and what is in it, where there is one.

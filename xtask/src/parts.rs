@@ -7,7 +7,6 @@ use std::sync::{Mutex, PoisonError};
 use crate::house::say;
 
 /// A part that may be skipped: its name, and where it is left out.
-#[derive(Debug)]
 pub(crate) struct OptionalPart(&'static str, &'static str);
 
 impl OptionalPart {

@@ -335,7 +335,7 @@ fn write_lists(release: &Release<'_>) -> anyhow::Result<()> {
         "metadata": {"component": {"type": "application", "name": "zvf", "version": VERSION}},
         "components": components});
     fs::write(release.dist.join("sbom.json"), serde_json::to_string_pretty(&sbom)?)?;
-    let changes = fs::read_to_string(house.path("CHANGELOG.md"))?;
+    let changes = house.read("CHANGELOG.md")?;
     let notes = changes.split("\n## ").nth(1).context("the changelog has no version")?;
     fs::write(release.dist.join("NOTES.md"), format!("# {notes}")).context("cannot write notes")
 }

@@ -60,7 +60,6 @@ impl Spent {
 }
 
 /// A running measurement.
-#[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
     processors: Duration,

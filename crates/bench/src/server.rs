@@ -13,7 +13,6 @@ use archives::http::{Exchange, request, serve_files};
 use crate::row::Cost;
 
 /// A server on loopback, which ends with the process.
-#[derive(Debug)]
 pub(crate) struct Server {
     root: PathBuf,
     at: SocketAddr,

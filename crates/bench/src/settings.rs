@@ -10,7 +10,6 @@ use clap::builder::ArgPredicate::IsPresent;
 use crate::billion::Data;
 
 /// A place for output.
-#[derive(Debug)]
 pub(crate) struct Place {
     /// Its name in tables.
     pub(crate) name: String,

@@ -10,14 +10,12 @@ use zvf_store::{Caching, LevelNode};
 use crate::facts::Rows;
 
 /// All positions and fragments of a level.
-#[derive(Debug)]
 pub(crate) struct LevelContents {
     pub(crate) reader: LevelReader,
     pub(crate) cells: Vec<Cell>,
 }
 
 /// One chunk.
-#[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) key: ChunkKey,
     /// Rows as stored.

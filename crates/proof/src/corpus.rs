@@ -18,7 +18,6 @@ use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use crate::facts;
 
 /// One golden store.
-#[derive(Debug)]
 pub(crate) struct Golden {
     pub(crate) id: String,
     pub(crate) archive: PathBuf,
@@ -30,7 +29,6 @@ pub(crate) struct Golden {
 }
 
 /// A damaged store.
-#[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) id: String,
     pub(crate) base: PathBuf,

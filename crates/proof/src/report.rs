@@ -114,7 +114,6 @@ impl Report {
 }
 
 /// Facts of the corpus about one thing, and the report of their comparison.
-#[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) report: &'a mut Report,
     pub(crate) at: String,

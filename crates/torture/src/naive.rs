@@ -18,7 +18,6 @@
 pub(crate) type Items = Vec<Vec<i128>>;
 
 /// The contents of a blob.
-#[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) items: Items,
     pub(crate) canonical: bool,

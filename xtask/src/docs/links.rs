@@ -6,17 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-
-use crate::house::{House, has_extension, walk};
+use crate::house::{House, has_extension, read, walk};
 
 /// Returns broken links, and pages that are missing in the table of contents.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let pages = pages(house)?;
     let mut problems = Vec::new();
     for page in &pages {
-        let text =
-            fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+        let text = read(page)?;
         for (number, word, link) in links(&text) {
             if let Some(problem) = follow(page, &word, &link) {
                 let page = page.strip_prefix(house.path("")).unwrap_or(page).display();
@@ -24,7 +21,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
             }
         }
     }
-    let contents = fs::read_to_string(house.path("docs/src/SUMMARY.md"))?;
+    let contents = house.read("docs/src/SUMMARY.md")?;
     let listed: Vec<_> = links(&contents).into_iter().map(|(_, _, link)| link).collect();
     for page in &pages {
         let Ok(path) = page.strip_prefix(house.path("docs/src")) else { continue };

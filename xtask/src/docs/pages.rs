@@ -19,8 +19,8 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
         let name = path.strip_prefix(house.path("")).unwrap_or(path).display();
         problems.extend(phrases.found_in(&text).map(|problem| format!("{name}:{problem}")));
     }
-    problems.extend(readme(&fs::read_to_string(house.path("README.md"))?));
-    let page = fs::read_to_string(house.path("docs/src/troubleshooting.md"))?;
+    problems.extend(readme(&house.read("README.md")?));
+    let page = house.read("docs/src/troubleshooting.md")?;
     let missing = Class::ALL.iter().filter(|class| !page.contains(&format!("### `{class}`\n")));
     problems.extend(missing.map(|class| format!("troubleshooting.md: no section {class}")));
     Ok(problems)
@@ -63,7 +63,7 @@ struct Phrases(Vec<String>);
 
 impl Phrases {
     fn read(house: &House) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(house.path("testdata/phrases.txt"))?;
+        let text = house.read("testdata/phrases.txt")?;
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         Ok(Self(lines.map(str::to_lowercase).collect()))
     }

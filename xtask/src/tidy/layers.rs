@@ -3,24 +3,20 @@
 //! The drawing of the crates in `docs/src/architecture.md` is enforced: each line names a published crate and the
 //! crates it uses. A new edge between crates must be drawn there.
 
-use std::fs;
-
-use anyhow::Context;
-
 use crate::cargo_toml::{Entry, Member, entries, members};
 use crate::house::House;
 
 /// Returns the faults, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let members = members(house)?;
-    let page = fs::read_to_string(house.path(DRAWING)).with_context(|| format!("no {DRAWING}"))?;
+    let page = house.read(DRAWING)?;
     let (drawing, mut problems) = parse_drawing(&page);
     problems.extend(members.iter().flat_map(|member| layering(member, &drawing)));
     let gone =
         drawing.iter().filter(|layer| members.iter().all(|member| member.name != layer.name));
     problems.extend(gone.map(|layer| format!("{DRAWING}: there is no crate {}", layer.name)));
     problems.extend(members.iter().flat_map(inherited));
-    let workspace = fs::read_to_string(house.path("Cargo.toml")).context("no Cargo.toml")?;
+    let workspace = house.read("Cargo.toml")?;
     problems.extend(explained(&entries(&workspace)));
     Ok(problems)
 }

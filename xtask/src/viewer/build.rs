@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::house::{House, list, remove_folder};
+use crate::house::{House, list, read, remove_folder};
 
 /// Returns the build record of the page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
-    let text = std::fs::read_to_string(house.path(BUILT)).context(BUILT)?;
-    serde_json::from_str(&text).context(BUILT)
+    serde_json::from_str(&house.read(BUILT)?).context(BUILT)
 }
 
 /// Builds the page into `crates/zvf-serve/page`.
@@ -81,8 +80,8 @@ pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
 /// Builds the generator of bindings, in its own target folder, and returns it.
 fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
     let manifest = house.path("viewer/bindings/Cargo.toml");
-    let version = locked_version(&house.path("Cargo.lock"), "wasm-bindgen")?;
-    let text = std::fs::read_to_string(&manifest).context("viewer/bindings/Cargo.toml")?;
+    let version = locked_version(house, "wasm-bindgen")?;
+    let text = read(&manifest)?;
     ensure!(
         text.contains(&format!("wasm-bindgen-cli-support = \"={version}\"")),
         "Cargo.lock has wasm-bindgen {version}: name that version in viewer/bindings/Cargo.toml, and run `cargo update \
@@ -94,9 +93,9 @@ fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
     Ok(target.join("debug/bindings"))
 }
 
-/// Returns the version of a package in a lock file.
-fn locked_version(lock: &Path, package: &str) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(lock).context("Cargo.lock")?;
+/// Returns the version of a package in the lock file.
+fn locked_version(house: &House, package: &str) -> anyhow::Result<String> {
+    let text = house.read("Cargo.lock")?;
     let start = format!("name = \"{package}\"\nversion = \"");
     let (_, rest) =
         text.split_once(&start).with_context(|| format!("no {package} in Cargo.lock"))?;

@@ -11,7 +11,6 @@ use archives::http::request;
 use archives::peers::{Process, find_free_port};
 
 /// A cluster on loopback.
-#[derive(Debug)]
 pub(super) struct Cluster {
     processes: Vec<Process>,
     port: u16,

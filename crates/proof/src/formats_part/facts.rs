@@ -14,7 +14,6 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 use crate::facts::digest;
 
 /// All geometry of one kind in a file.
-#[derive(Debug)]
 pub(super) struct Facts {
     /// The header.
     pub(super) header: Header,

@@ -12,13 +12,12 @@ use crate::facts::{Rows, list};
 use crate::report::Facts;
 
 /// The objects of a level, resolved here without the library.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Objects {
     pub(super) list: Vec<Object>,
 }
 
 /// One object.
-#[derive(Debug)]
 pub(super) struct Object {
     pub(super) id: ObjectId,
     /// Whether the index has an entry for it; an empty manifest is an entry.

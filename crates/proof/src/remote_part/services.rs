@@ -12,7 +12,6 @@ use archives::peers::Process;
 use crate::peers;
 
 /// A running server, with a place for stores.
-#[derive(Debug)]
 pub(crate) struct Service {
     base: String,
     /// The options of a client, by their user-visible names.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::commands::{Case, Zvf, encode_mesh, listed, write_lines};
 
 /// A store of one kind.
-#[derive(Debug)]
 pub(super) struct KindStore {
     pub(super) kind: &'static str,
     /// The folder with the store, a packed one, one for a merge, and the input.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 /// A connection.
-#[derive(Debug)]
 pub(crate) struct Client {
     pub(super) stream: TcpStream,
     came: Vec<u8>,

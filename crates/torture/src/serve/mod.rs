@@ -30,7 +30,6 @@ pub(crate) use client::Client;
 use crate::Report;
 
 /// A running server, which ends on drop.
-#[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
     pub(crate) address: SocketAddr,
@@ -52,7 +51,6 @@ impl Server {
 }
 
 /// A server of a store.
-#[derive(Debug)]
 struct Served {
     server: Server,
     place: tempfile::TempDir,

@@ -24,7 +24,6 @@ pub(crate) enum Kind {
 }
 
 /// One damage: the new contents of objects, or their removal.
-#[derive(Debug)]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,
     pub(crate) changes: Vec<(String, Option<Bytes>)>,

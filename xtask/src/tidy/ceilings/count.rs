@@ -27,7 +27,7 @@ pub(super) fn count(house: &House) -> anyhow::Result<BTreeMap<String, usize>> {
         if !(is_rust || is_test && SCRIPTS.iter().any(|end| path.ends_with(end))) {
             continue;
         }
-        let text = fs::read_to_string(house.path(&path)).with_context(|| format!("no {path}"))?;
+        let text = house.read(&path)?;
         if !is_rust {
             let code = text.lines().map(str::trim).filter(|line| !line.is_empty());
             add("tests", code.filter(|line| !line.starts_with(['#', '/'])).count());

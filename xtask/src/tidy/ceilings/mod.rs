@@ -17,7 +17,7 @@ use crate::house::{House, say};
 
 /// Returns the faults, one line each: numbers above their ceilings, and raised ceilings.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
-    let list = read(house)?;
+    let list = parse(&house.read(LIST)?)?;
     let mut problems = find_above(&count::count(house)?, &list);
     let mut newer = list;
     for commit in history(house) {
@@ -32,7 +32,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
 /// Lowers each ceiling to the current count.
 pub(super) fn lower(house: &House) -> anyhow::Result<()> {
     let counts = count::count(house)?;
-    let text = fs::read_to_string(house.path(LIST)).with_context(|| format!("no {LIST}"))?;
+    let text = house.read(LIST)?;
     let mut lowered = String::new();
     for line in text.lines() {
         match parse(line)?.pop_first() {
@@ -47,10 +47,6 @@ pub(super) fn lower(house: &House) -> anyhow::Result<()> {
     fs::write(house.path(LIST), lowered).with_context(|| format!("cannot write {LIST}"))?;
     say(&format!("lowered the ceilings in {LIST}; nothing raises one"));
     Ok(())
-}
-
-fn read(house: &House) -> anyhow::Result<Ceilings> {
-    parse(&fs::read_to_string(house.path(LIST)).with_context(|| format!("no {LIST}"))?)
 }
 
 fn parse(text: &str) -> anyhow::Result<Ceilings> {

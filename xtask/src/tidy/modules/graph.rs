@@ -13,7 +13,7 @@ use super::source::Source;
 pub(super) type Tree = BTreeMap<String, String>;
 
 /// Which files refer to which.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Graph {
     /// Paths below `src`.
     pub(super) files: Vec<String>,
@@ -24,7 +24,6 @@ pub(super) struct Graph {
 }
 
 /// A module and the file it is in.
-#[derive(Debug)]
 struct Module {
     path: Vec<String>,
     file: usize,

@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// One module: a file, or an inline block `mod name { ... }`.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Source {
     /// Modules in their own files.
     pub(super) declared: Vec<Declared>,
@@ -26,7 +26,6 @@ pub(super) struct Source {
 }
 
 /// `mod name;`
-#[derive(Debug)]
 pub(super) struct Declared {
     pub(super) name: String,
     /// The file that `#[path]` names.
@@ -34,7 +33,6 @@ pub(super) struct Declared {
 }
 
 /// One leaf of `use`.
-#[derive(Debug)]
 pub(super) struct Import {
     /// The name in the module; `None` for all names of `path`.
     pub(super) name: Option<String>,
