@@ -110,9 +110,7 @@ impl Case {
 /// the files that must exist before are made in the folder above the place.
 pub(crate) fn prepare_cases(zvf: &Zvf, size: u64) -> anyhow::Result<Vec<Case>> {
     let scratch = zvf.place.parent().context("the place has a parent")?;
-    write_points(&scratch.join("points.csv"), size)?;
-    write_chains(&scratch.join("chains.csv"), size)?;
-    fs::write(scratch.join("mesh.ply"), encode_mesh(u32::try_from(size.isqrt())?)?)?;
+    write_inputs(scratch, [size, size, size.isqrt()])?;
     let small = (size / 40).max(1);
     let create = &*format!("create -q ../points.csv a.zv --per-chunk {small}");
     let chains = &*format!("create -q ../chains.csv a.zv --kind polyline --per-chunk {small}");
@@ -175,12 +173,16 @@ fn damage_vertex_count(path: &Path, size: u64) -> anyhow::Result<()> {
     Ok(fs::write(path, text.replace(&right, &wrong))?)
 }
 
-pub(crate) fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
-    write_lines(path, "x,y,n", size, |n| format!("{},{},{n}", n * 37 % 1000, n / 200))
-}
-
-pub(crate) fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
-    write_lines(path, "x,y,object", size, |n| format!("{},{},{}", n * 37 % 1000, n / 60, n / 40))
+/// Writes tables of points and of chains, and a mesh with this many vertices on a side.
+pub(crate) fn write_inputs(folder: &Path, [points, chains, side]: [u64; 3]) -> anyhow::Result<()> {
+    let path = |name| folder.join(name);
+    write_lines(&path("points.csv"), "x,y,n", points, |n| {
+        format!("{},{},{n}", n * 37 % 1000, n / 200)
+    })?;
+    write_lines(&path("chains.csv"), "x,y,object", chains, |n| {
+        format!("{},{},{}", n * 37 % 1000, n / 60, n / 40)
+    })?;
+    Ok(fs::write(path("mesh.ply"), encode_mesh(u32::try_from(side)?)?)?)
 }
 
 /// Writes a head and a line for each number.

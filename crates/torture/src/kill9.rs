@@ -13,7 +13,6 @@
 //! At the end, one build that is not killed must remove everything that the killed ones left.
 
 mod ingest;
-mod input;
 mod pyramid;
 
 use std::path::{Path, PathBuf};
@@ -170,9 +169,34 @@ fn check_nothing_left(zvf: &Zvf) -> anyhow::Result<()> {
     check_names(&zvf.place, &["a.zv".to_owned()])
 }
 
+/// A file that `write_inputs` writes, and the rest of the line that creates a store from it.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    name: &'static str,
+    file: &'static str,
+    options: &'static str,
+}
+
+/// Inputs that fit in memory and that do not. Chains consist of many runs, each a fragment and an entry of a manifest.
+const INPUTS: [Input; 3] = [
+    Input { name: "points", file: "points.csv", options: "--per-chunk 500" },
+    Input {
+        name: "chains",
+        file: "chains.csv",
+        options: "--kind polyline --per-chunk 2000 --memory-limit 2MiB",
+    },
+    Input {
+        name: "mesh",
+        file: "mesh.ply",
+        options: "--per-chunk 1000 --shard none --memory-limit 1MiB",
+    },
+];
+
 /// Cells of a store.
 const CELLS: i64 = 24;
 /// How often a store may be replaced while it is read.
 const TRIES: usize = 50;
 /// The size of the inputs of `create` and `overwrite`.
 const SIZE: u64 = 60_000;
+/// The numbers of points, of vertices of chains, and on a side of a mesh, of `pyramid` and `ingest`.
+const INPUT_SIZES: [u64; 3] = [20_000, 60_000, 220];

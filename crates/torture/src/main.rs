@@ -6,7 +6,6 @@
 //! The decoders that the library is compared with are independent, in [`naive`]: simple and slow,
 //! written from the specification of the format.
 
-mod blob_edit;
 mod build;
 mod commands;
 mod compare;
@@ -15,7 +14,6 @@ mod diskfull;
 mod edits;
 mod exhaust;
 mod generations;
-mod golden;
 mod kill9;
 mod memory;
 mod mutate;
@@ -87,7 +85,7 @@ enum Command {
     /// Every request of every writer of object stores fails once, in each way.
     Faults(remote::faults::Faults),
     /// Every writer of object stores is dropped at every await.
-    Cancel(remote::cancel::Cancel),
+    Cancel(remote::faults::Cancel),
     /// Each command that writes, killed and cleaned up.
     Clean(commands::Rounds),
     /// Every call of every local writer fails once, in each way.

@@ -3,23 +3,34 @@
 //! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds facts of the
 //! surrounding store. *Export* converts names to paths. A `.tet` file is only valid if its payloads
 //! decode, so those are decoded as well, in a second step ([`Kind::decode_payloads`]).
+//!
+//! A frame is walked without a codec: header, metalayers, trailer, and for each stored chunk its
+//! header and the spans of its blocks. Payloads are decoded in pieces that are dropped; their codec
+//! keeps tables and a window, which the budget of a case does not include: a reader limits the
+//! window instead.
 
+use std::fmt::Debug;
 use std::hint::black_box;
+use std::io::Read;
+use std::ops::Range;
 
 use anyhow::bail;
-use zvf_b2nd::{Metalayer, MetalayerName};
+use ruzstd::decoding::StreamingDecoder;
+use zvf_b2nd::{
+    BlockTable, ChunkHeader, ChunkPlace, Container, Frame, FrameTrailer, Metalayer, MetalayerName,
+};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
 use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;
 use zvf_format::vlen::VlenRows;
+use zvf_format::{Class, FormatError};
+use zvf_metadata::{ArrayDoc, GroupDoc, LevelDoc, MetadataError, Root, validate};
 use zvf_tet as tet;
 
 use super::corpus::{Case, Stage};
-use super::document::Document;
 use super::fault::Fault;
-use super::{frame, payload};
 
 /// A decoder, and its parameters.
 #[derive(Debug)]
@@ -129,7 +140,7 @@ impl Kind {
             return Ok(());
         }
         for row in tet::TetView::parse(blob)?.index().rows() {
-            payload::decode(blob, row)?;
+            decode_payload(blob, row)?;
         }
         Ok(())
     }
@@ -137,7 +148,7 @@ impl Kind {
     /// Returns the memory limit of decoding payloads, in addition to the budget of the case.
     #[must_use]
     pub const fn payloads_hold(&self) -> usize {
-        if matches!(self, Self::Tet { .. }) { payload::CODEC_HOLDS } else { 0 }
+        if matches!(self, Self::Tet { .. }) { CODEC_HOLDS } else { 0 }
     }
 
     /// Returns the memory limit for decoding a blob of `bytes` bytes (guarantee R3). Documents are
@@ -165,7 +176,7 @@ impl Kind {
             Self::Tidx { file_len } => tidx(blob, *file_len, strict),
             Self::Tet { export } => tet(blob, *export, strict),
             Self::Metalayer(name) => metalayer(*name, blob, strict),
-            Self::Frame => Ok(frame::walk(blob, strict)?),
+            Self::Frame => Ok(walk_frame(blob, strict)?),
             Self::ShardIndex { cells, checksum } => {
                 let index = ShardIndex::parse(blob, *cells, *checksum)?;
                 assert_eq!(index.iter().count(), index.len());
@@ -294,3 +305,150 @@ fn metalayer(name: MetalayerName, blob: &[u8], strict: bool) -> Result<(), Fault
     black_box((metalayer.partition().chunks(), metalayer.partition().blocks()));
     Ok(())
 }
+
+/// The type of document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// Of the root group.
+    Root,
+    /// Of a level group.
+    Level,
+    /// Of an array.
+    Array,
+}
+
+impl Document {
+    /// Reads and prints `text`.
+    fn decode(self, text: &[u8]) -> Result<(), MetadataError> {
+        match self {
+            Self::Root => {
+                let root = Root::parse(text)?;
+                black_box((validate(&root, &[]), root.ome(), root.zarr_vectors.attribute_specs()));
+                check_round_trip(&root, &root.print(), Root::parse);
+            }
+            Self::Level => {
+                let level = LevelDoc::parse(text)?;
+                check_round_trip(&level, &level.print(), LevelDoc::parse);
+            }
+            Self::Array => {
+                let array = ArrayDoc::parse(text)?;
+                black_box((array.items(), array.chunk_bytes(), array.inner_chunk_shape()));
+                check_round_trip(&array, &array.print(), ArrayDoc::parse);
+            }
+        }
+        if let Ok(group) = GroupDoc::parse(text) {
+            check_round_trip(&group, &group.print(), GroupDoc::parse);
+        }
+        Ok(())
+    }
+}
+
+/// Checks that the printed document parses to the same document and prints to the same text.
+fn check_round_trip<T: PartialEq + Debug>(
+    document: &T,
+    printed: &str,
+    parse: impl Fn(&[u8]) -> Result<T, MetadataError>,
+) {
+    match parse(printed.as_bytes()) {
+        Ok(again) => assert_eq!(again, *document, "printed {printed}"),
+        Err(error) => panic!("{error}, in what was printed: {printed}"),
+    }
+}
+
+/// The largest number of visited chunks: a header of a few bytes may claim any number.
+const CHUNKS: u64 = 1000;
+
+/// Opens and walks `bytes`.
+fn walk_frame(bytes: &[u8], strict: bool) -> Result<(), FormatError> {
+    let len = u64::try_from(bytes.len()).unwrap();
+    let frame = Frame::open_whole(Container::File(len), bytes)?;
+    let trailer = FrameTrailer::parse(slice(bytes, &frame.trailer_range()))?;
+    if strict {
+        frame.header().lints().into_strict()?;
+        frame.metalayer().lints().into_strict()?;
+        trailer.lints().into_strict()?;
+    }
+    for entry in frame.header().metalayers().chain(trailer.entries()) {
+        black_box(entry);
+    }
+    let Some(head) = frame.offsets_head() else { return Ok(()) };
+    let head = ChunkHeader::parse(slice(bytes, &head))?;
+    frame.offsets_range(&head)?;
+    for number in 0..frame.geometry().chunk_count().min(CHUNKS) {
+        let Some(entry) = frame.offset_entry(&head, number) else { break };
+        let Some(entry) = slice(bytes, &entry).first_chunk::<8>() else { break };
+        if let ChunkPlace::Frame(at) = frame.place(*entry)? {
+            let room = frame.room(at);
+            check_chunk(&frame, slice(bytes, &(at..at.saturating_add(room))), room)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks one chunk and the spans of its blocks.
+fn check_chunk(frame: &Frame<'_>, bytes: &[u8], room: u64) -> Result<(), FormatError> {
+    let header = ChunkHeader::parse(bytes)?;
+    frame.check_chunk(&header, room)?;
+    let front = usize::try_from(frame.chunk_front(room)).unwrap();
+    let table = BlockTable::parse(&header, bytes.get(..front).unwrap_or(bytes))?;
+    for block in 0..header.block_count().min(1000) {
+        if let Some(span) = table.span(block) {
+            assert!(span.start <= span.end && span.end <= room, "block {block} leaves its chunk");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the part of a range inside of `bytes`.
+fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+    let at = |at| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    &bytes[at(range.start)..at(range.end)]
+}
+
+/// Decodes the payload of one row.
+fn decode_payload(file: &[u8], row: &tet::Row) -> Result<(), Fault> {
+    let claimed = row.decoded_len(tet::DECODED_CAP)?;
+    if row.codec() == tet::TensorCodec::Raw {
+        return Ok(()); // as long as it claims: the index checked that
+    }
+    let from = usize::try_from(row.payload_offset());
+    let to = usize::try_from(row.payload_end());
+    let stored = from.ok().zip(to.ok()).and_then(|(from, to)| file.get(from..to));
+    let stored = stored.ok_or(Fault::Payload(Class::OutOfBounds, "outside the file"))?;
+    decode_frames(stored, claimed)
+}
+
+/// Decodes frames until the stored bytes end.
+fn decode_frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
+    let mut decoded = 0;
+    while !stored.is_empty() {
+        let frame = StreamingDecoder::new(&mut stored);
+        let mut frame = frame.map_err(|_source| Fault::Payload(Class::Codec, "no zstd frame"))?;
+        // The length in the header is checked and never allocated. 0 means that none is stated.
+        if frame.decoder.content_size() > claimed {
+            return Err(Fault::Payload(
+                Class::CountMismatch,
+                "promises more than the index claims",
+            ));
+        }
+        loop {
+            let mut piece = [0; 4096];
+            let read = frame.read(&mut piece);
+            match read.map_err(|_source| Fault::Payload(Class::Codec, "the frame breaks off"))? {
+                0 => break,
+                n => decoded += u64::try_from(n).unwrap(),
+            }
+            if decoded > claimed {
+                return Err(Fault::Payload(Class::CountMismatch, "decodes to more than it claims"));
+            }
+        }
+    }
+    if decoded == claimed {
+        Ok(())
+    } else {
+        Err(Fault::Payload(Class::CountMismatch, "decodes to less than it claims"))
+    }
+}
+
+/// The memory limit of the codec in bytes: the largest window a reader allows, and tables.
+const CODEC_HOLDS: usize = (1 << 27) + (1 << 20);

@@ -10,14 +10,10 @@
 
 mod corpus;
 mod decode;
-mod document;
 mod fault;
-mod frame;
-mod payload;
 mod run;
 
 pub use corpus::{Case, Corpus, Expect, Stage, Sweep};
-pub use decode::Kind;
-pub use document::Document;
+pub use decode::{Document, Kind};
 pub use fault::Fault;
 pub use run::{Heap, Outcome, Runner};

@@ -11,11 +11,13 @@
 //! memory. The store of zarr-vectors must have as many vertices as that of zvf, as read by zvf.
 
 pub(crate) mod data;
-mod plain;
 
+use std::fs::{self, File};
 use std::path::Path;
 
+use anyhow::Context as _;
 use futures_executor::block_on;
+use rayon::prelude::*;
 use serde_json::json;
 use zvf_model::Batch;
 
@@ -51,7 +53,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
                     .contender(request)
                     .and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),
                 Contender::limit("creating the files of its cells", || {
-                    plain::write_same_files(&batch, &place.path)
+                    write_same_files(&batch, &place.path)
                 }),
                 Contender::limit("cp -r of the same", || {
                     write_store(&batch, &model, false)?;
@@ -81,6 +83,33 @@ fn write_and_count(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<T
 /// Writes the new store `store`.
 fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<Turn> {
     Ok(Turn::measure(|| write_batch(batch, 8, shard.then_some(4), store))?.0)
+}
+
+/// Creates the files of a store from memory, on all cores, syncs them once, and renames.
+fn write_same_files(batch: &Batch, to: &Path) -> anyhow::Result<Turn> {
+    let model = to.join("bench-model.zarrvectors");
+    write_store(batch, &model, false)?;
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
+    for path in limit::list_files(&model)? {
+        let below = path.strip_prefix(&model)?.to_owned();
+        folders.push(below.parent().context("a file is in a folder")?.to_owned());
+        files.push((below, fs::read(path)?));
+    }
+    folders.sort();
+    folders.dedup();
+    discard(&model)?;
+    let (scratch, done) = (to.join("bench-plain.tmp"), to.join("bench-plain"));
+    let (turn, ()) = Turn::measure(|| {
+        for folder in &folders {
+            fs::create_dir_all(scratch.join(folder))?;
+        }
+        files.par_iter().try_for_each(|(path, bytes)| fs::write(scratch.join(path), bytes))?;
+        rustix::fs::syncfs(File::open(&scratch)?)?;
+        fs::rename(&scratch, &done)?;
+        Ok(File::open(to)?.sync_all()?)
+    })?;
+    discard(&done)?;
+    Ok(turn)
 }
 
 /// The names of the written stores.

@@ -15,7 +15,6 @@
 //! The oracle is the tree of files: after an interruption, the next writer must find the store before the edit or after
 //! it, byte for byte; after it when the edit was acknowledged, before it when it was refused.
 
-pub(crate) mod cancel;
 pub(crate) mod diskfull;
 pub(crate) mod doubles;
 pub(crate) mod faults;

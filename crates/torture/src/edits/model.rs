@@ -6,9 +6,8 @@
 //!
 //! With `--levels` stores also have coarser levels, which are partly rebuilt before a store is validated.
 //!
-//! The model is in `state`, reading a store in `store_io`, levels in `levels`.
+//! The model is in `state`, reading a store and its levels in `store_io`.
 
-mod levels;
 mod state;
 mod store_io;
 
@@ -154,7 +153,7 @@ fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<()>
     let mut state = State::new(subject.kind, subject.with_objects);
     create_store(&store, &mut state)?;
     if subject.levels > 0 {
-        levels::build_levels(&store, subject.kind, subject.levels)?;
+        store_io::build_levels(&store, subject.kind, subject.levels)?;
     }
     let place = Place::from(store.as_path());
     let mut history: BTreeMap<u64, State> = BTreeMap::from([(0, state.clone())]);
@@ -183,7 +182,7 @@ fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<()>
             // Groups have the members of the model.
             super::commit_lines(&place, &state.group_checks().collect::<Vec<_>>())?;
             if transaction.validates && subject.levels > 0 {
-                head = levels::refresh_and_compare(&store)?;
+                head = store_io::refresh_and_compare(&store)?;
                 history.insert(head, state.clone());
             }
             if transaction.validates { validate_store(&store) } else { Ok(()) }

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, ensure};
 use archives::peers::Process;
 
-use super::input::{INPUTS, Input, write_inputs};
-use super::{check_nothing_left, kill_within};
+use super::{INPUT_SIZES, INPUTS, Input, check_nothing_left, kill_within};
 use crate::Report;
-use crate::commands::Zvf;
+use crate::commands::{Zvf, write_inputs};
 use archives::random::Random;
 
 /// The tasks of one stage, by their numbers.
@@ -30,7 +29,7 @@ pub(super) fn run(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let mut random = report.random();
-    write_inputs(dir)?;
+    write_inputs(dir, INPUT_SIZES)?;
     let mut stores = Vec::new();
     for input in INPUTS {
         zvf.empty_place()?;

@@ -9,10 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::input::{INPUTS, Input, write_inputs};
-use super::{check_nothing_left, kill_within};
+use super::{INPUT_SIZES, INPUTS, Input, check_nothing_left, kill_within};
 use crate::Report;
-use crate::commands::Zvf;
+use crate::commands::{Zvf, write_inputs};
 use crate::trees::{Tree, remove_folder, write_tree};
 use anyhow::ensure;
 
@@ -28,7 +27,7 @@ struct Baseline {
 /// Kills `loops` times.
 pub(super) fn run(zvf: &Zvf, dir: &Path, loops: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut random = report.random();
-    write_inputs(dir)?;
+    write_inputs(dir, INPUT_SIZES)?;
     let baselines = INPUTS.into_iter().zip(RECIPES);
     let baselines = baselines.map(|(input, recipes)| Baseline::build(zvf, input, recipes));
     let baselines = baselines.collect::<anyhow::Result<Vec<_>>>()?;

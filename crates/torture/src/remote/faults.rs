@@ -1,4 +1,8 @@
-//! `faults`: every request of every writer of object stores fails once, in each way; then several at random.
+//! `faults`: every request of every writer of object stores fails once, in each way; then several
+//! at random. `cancel`: every writer is dropped at every await.
+//!
+//! A writer is polled a number of times and dropped; the next one is polled once more often, until
+//! one ends by itself. A writer dropped before the root document was sent leaves nothing behind.
 
 use std::time::Duration;
 
@@ -35,8 +39,7 @@ impl Faults {
         if self.edits {
             let stores: &[_] =
                 if self.small { &edits::faults::SMALL_STORES } else { &edits::STORES };
-            edits::faults::run(stores, self.every, self.then_random, &mut random, report)?;
-            return Ok(());
+            return edits::faults::run(stores, self.every, self.then_random, &mut random, report);
         }
         let (kinds, mut taken) = (list_faults(), 0);
         for &writer in Writer::value_variants() {
@@ -60,6 +63,40 @@ impl Faults {
                     }));
                 },
             );
+        }
+        Ok(())
+    }
+}
+
+/// Drop every writer at every await.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cancel {
+    /// Test only every Nth await.
+    #[arg(long, default_value_t = 1)]
+    every: u64,
+    /// Only edits.
+    #[arg(long)]
+    edits: bool,
+}
+
+impl Cancel {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        if self.edits {
+            return edits::faults::run_cancelled(self.every, report);
+        }
+        for &writer in Writer::value_variants() {
+            // Requests that complete at once, and requests that wait.
+            for delay in [0, 40] {
+                report.count_until_ended(self.every, |polls| {
+                    let run = run_writer(writer, Some(polls), |backend| {
+                        if delay > 0 {
+                            backend.always(Some(Fault::Delay(Duration::from_millis(delay))));
+                        }
+                    })?;
+                    let checked = run.checked.with_context(|| format!("{writer:?}, {polls} polls"));
+                    Ok((run.is_ended, checked))
+                })?;
+            }
         }
         Ok(())
     }

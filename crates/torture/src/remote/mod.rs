@@ -12,7 +12,6 @@
 //! reported success finds its own store. Two days later, by the clock of the store, the same writer
 //! succeeds where there is no store, and nothing but the store remains.
 
-pub(crate) mod cancel;
 pub(crate) mod faults;
 pub(crate) mod race;
 

@@ -13,7 +13,6 @@
 //! reading a Zarr array with chunks beyond its edge or with missing chunks.
 
 mod our_files;
-mod packs;
 mod stock_files;
 
 use std::fs;
@@ -22,9 +21,12 @@ use std::process::Command;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
+use zvf_store::OpenOptions;
+use zvf_tensor::{AtomicTensorFile, Compression, PackOptions, Slice, TensorFile, Weight, pack};
 use zvf_tet::TensorDtype;
 
-use super::{Effort, command_with_timeout};
+use super::{Effort, command_with_timeout, memory};
+use crate::corpus;
 use crate::peers::{self, Talk};
 use crate::report::{Report, Run};
 use archives::random::Random;
@@ -53,7 +55,7 @@ pub(super) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
     for id in archives::ids() {
         let folder = archives::scratch();
         run.case(format!("{id} packed"), async |report| {
-            packs::check_pack(report, folder.path(), &stock, &id).await
+            check_pack(report, folder.path(), &stock, &id).await
         })?;
     }
     Ok(())
@@ -113,6 +115,47 @@ impl Stock {
         ensure!(complaint.is_none(), "{}", complaint.unwrap_or_default());
         Ok(answer)
     }
+}
+
+/// Packs one store, verifies it, and queries every dataset of it.
+async fn check_pack(
+    report: &mut Report,
+    folder: &Path,
+    stock: &Stock,
+    id: &str,
+) -> anyhow::Result<()> {
+    let unpacked = archives::Unpacked::new(id);
+    let store = corpus::open(unpacked.path()).await?;
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let path = folder.join("pack.tet");
+        let mut new = AtomicTensorFile::create(&path, true)?;
+        let options = PackOptions::default().with_compression(compression);
+        pack(&store, new.file(), &options, |_| ()).await?;
+        new.publish()?;
+        stock.check_no_faults(report, &path);
+        let listed = stock.run_program(&["info", "-q"], &path);
+        report.check("listed", listed.is_ok(), format!("{:?}", listed.err()));
+        let file = TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await?;
+        for fault in file.verify(true, &memory()).await? {
+            report.check("verified by us", fault.weight < Weight::Lint, fault);
+        }
+        // The program refuses queries of a dataset without elements.
+        for tensor in file.tensors().filter(|tensor| !tensor.shape().contains(&0)) {
+            // The second half of the tensor along its first axis.
+            let mut start = vec![0; tensor.shape().len()];
+            start[0] = tensor.shape()[0] / 2;
+            let slice = Slice::from_bounds(&start, tensor.shape());
+            let part = tensor.slice(&slice, &memory()).await;
+            let (Some(part), Some(element)) =
+                (report.ok_or_report("slice", part), tensor.element())
+            else {
+                continue;
+            };
+            let what = (tensor.name(), element);
+            stock.check_box(report, &path, what, (&start, tensor.shape()), part.bytes());
+        }
+    }
+    Ok(())
 }
 
 fn random_element(random: &mut Random) -> TensorDtype {

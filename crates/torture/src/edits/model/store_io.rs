@@ -1,17 +1,23 @@
-//! Stores of the model: created from it, read back, and validated.
+//! Stores of the model: created from it, read back, and validated; and their coarser levels: partly
+//! rebuilt after edits, they must equal fully rebuilt ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use zvf_edit::{CommitOptions, Refresh, refresh};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
+use zvf_pyramid::Method;
 use zvf_query::{Query, Reader};
+use zvf_store::BuildOptions;
 use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use super::super::{NAME, read_store};
 use super::state::{Contents, Point, State};
+use crate::trees::find_difference;
 use crate::{block_on, build};
 
 /// Creates the store of a model.
@@ -98,4 +104,39 @@ pub(crate) fn validate_store(store: &Path) -> anyhow::Result<()> {
         ensure!(report.is_clean(), "validation: {:?}", report.findings);
         Ok(())
     })
+}
+
+/// Builds `levels` levels of a new store.
+pub(crate) fn build_levels(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
+    let kind_options = match kind {
+        Kind::Line => zvf_pyramid::Options { sparsity: 1.5, ..Default::default() },
+        Kind::Mesh => zvf_pyramid::Options {
+            method: Some(Method::Collapse),
+            keep: Some(0.5),
+            ..Default::default()
+        },
+        _ => zvf_pyramid::Options { size: Some(6.0), ..Default::default() },
+    };
+    let options = zvf_pyramid::Options { levels: Some(levels), ..kind_options };
+    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    block_on(zvf_pyramid::build(&store.to_string_lossy(), &options, &how, |_level| {}))?;
+    Ok(())
+}
+
+/// Rebuilds levels partly, and those of a copy completely; returns the new head.
+pub(crate) fn refresh_and_compare(store: &Path) -> anyhow::Result<u64> {
+    let twin = archives::scratch();
+    let folder = store.parent().context("the store lies in no folder")?;
+    archives::write(twin.path(), &Vec::from_iter(archives::tree(folder)));
+    let twin = twin.path().join(NAME);
+    let done = |store: &Path, how| {
+        let report = refresh(store, how, &CommitOptions::default());
+        report.context("refresh")
+    };
+    let report = done(store, Refresh::Stale)?;
+    done(&twin, Refresh::All)?;
+    let (found, expected) = (read_store(store), read_store(&twin));
+    let odd = find_difference(&found, &expected);
+    ensure!(odd.is_none(), "{odd:?} differs from completely rebuilt levels: {report}");
+    report["head"].as_u64().with_context(|| format!("no head: {report}"))
 }
