@@ -6,7 +6,7 @@
 //! write                targets, collected pieces, losses and parts of a writer
 //! table, elements      a batch as rows of scalars, and its edges or faces as a table
 //! draco, isolate       Draco streams as columns; decoders of others, whose panics become errors
-//! calendar, dtypes, error
+//! affine, calendar, dtypes, error
 //! ```
 //!
 //! A format is a folder in a crate of its family (`zvf-formats-tables`, `-arrow`, `-gis`, `-neuro`,
