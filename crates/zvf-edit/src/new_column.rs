@@ -431,12 +431,10 @@ impl Transaction {
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
             self.create_column(ColumnScope::Object, kind, column)?;
             self.mark_column(ColumnScope::Object, kind, &name);
-            for ((object_kind, object), row) in
-                matched.iter().filter(|((object_kind, _), _)| *object_kind == kind)
-            {
+            let objects = &mut self.kinds[kind].objects;
+            for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
                 if let Some(bytes) = ty.encode(&value)? {
-                    let objects = &mut self.kinds[*object_kind].objects;
                     objects.know(*object).values.insert(name.clone(), bytes);
                 }
             }

@@ -218,16 +218,10 @@ impl Transaction {
                     self.check_columns(kind, &predicate, &[Scope::Object])?;
                 }
             }
-            let mut matching = Vec::new();
-            for id in list {
-                if let Some((kind, object)) = self.find_object(id) {
-                    let geometry = &self.kinds[kind];
-                    if predicate.holds(&mut |column| geometry.object_value(object, column)) {
-                        matching.push(id);
-                    }
-                }
-            }
-            list = matching;
+            let holds = |(kind, object): (usize, u32)| {
+                predicate.holds(&mut |column| self.kinds[kind].object_value(object, column))
+            };
+            list.retain(|id| self.find_object(*id).is_some_and(holds));
         }
         let mut fingerprint = Vec::new();
         let mut found = Vec::new();

@@ -41,34 +41,28 @@ pub(crate) struct Affine {
     offset: Option<Json>,
 }
 
-/// An affine map of positions.
-struct AffineMap {
-    rows: Vec<Vec<f64>>,
-    offset: Option<Vec<f64>>,
-}
-
-impl AffineMap {
-    fn new(affine: &Affine, axes: usize) -> Result<Self> {
-        let rows = affine.matrix.iter().map(|row| parse_vector(row, axes, "affine.matrix"));
+impl Affine {
+    /// Returns the map, from a position to its image.
+    fn map(&self, axes: usize) -> Result<impl Fn(Vec<f64>) -> Vec<f64> + use<>> {
+        let rows = self.matrix.iter().map(|row| parse_vector(row, axes, "affine.matrix"));
         let rows = rows.collect::<Result<Vec<_>>>()?;
         if rows.len() != axes {
             return refused(format!("affine.matrix: {} rows, expected {axes}", rows.len()));
         }
-        let offset = affine.offset.as_ref();
-        let offset = offset.map(|offset| parse_vector(offset, axes, "affine.offset"));
-        Ok(Self { rows, offset: offset.transpose()? })
-    }
-
-    fn apply(&self, x: &[f64]) -> Vec<f64> {
-        let product = |row: &Vec<f64>| {
-            // Begin with the first product, as 0.0 + -0.0 would lose the sign.
-            row.iter().zip(x).map(|(m, x)| m * x).reduce(|sum, x| sum + x).unwrap_or(0.0) // no axes, no sum
-        };
-        let image = self.rows.iter().map(product);
-        match &self.offset {
-            None => image.collect(),
-            Some(offset) => image.zip(offset).map(|(x, offset)| x + offset).collect(),
-        }
+        let offset = self.offset.as_ref();
+        let offset =
+            offset.map(|offset| parse_vector(offset, axes, "affine.offset")).transpose()?;
+        Ok(move |x: Vec<f64>| {
+            let product = |row: &Vec<f64>| {
+                // Begin with the first product, as 0.0 + -0.0 would lose the sign.
+                row.iter().zip(&x).map(|(m, x)| m * x).reduce(|sum, x| sum + x).unwrap_or(0.0) // no axes, no sum
+            };
+            let image = rows.iter().map(product);
+            match &offset {
+                None => image.collect(),
+                Some(offset) => image.zip(offset).map(|(x, offset)| x + offset).collect(),
+            }
+        })
     }
 }
 
@@ -161,10 +155,7 @@ impl Transaction {
                 let by = parse_vector(&by, axes, "by")?;
                 Box::new(move |position| position.iter().zip(&by).map(|(x, d)| x + d).collect())
             }
-            (None, None, Some(affine)) => {
-                let affine = AffineMap::new(&affine, axes)?;
-                Box::new(move |position| affine.apply(&position))
-            }
+            (None, None, Some(affine)) => Box::new(affine.map(axes)?),
             _ => {
                 return refused("one of \"to\", \"by\" and \"affine\" is wanted");
             }
