@@ -93,10 +93,10 @@ impl Scalar {
     /// Returns the number of bytes that are in another order in a big-endian array: those of a
     /// character of text, or of a value.
     pub(crate) fn swapped_bytes(self) -> usize {
-        match self.kind() {
-            DtypeKind::Text if self.is_bytes => 1,
-            DtypeKind::Text => num::saturating_usize(CHARACTER_BYTES),
-            _ => self.size(),
+        match (self.kind() == DtypeKind::Text, self.is_bytes) {
+            (true, true) => 1,
+            (true, false) => num::saturating_usize(CHARACTER_BYTES),
+            (false, _) => self.size(),
         }
     }
 
