@@ -16,7 +16,7 @@ use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteOptions;
-use crate::chunks::{ChunkTable, Order};
+use crate::chunks::{ChunkTable, Order, widen};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::geometry_path::GeometryPath;
@@ -164,11 +164,7 @@ pub(crate) fn extent(
     let last = |(from, cells): (&i64, &u64)| from.saturating_add_unsigned(cells.saturating_sub(1));
     let mut corners =
         [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
-    if let Some([low, high]) = table.extent() {
-        let [first, last] = &mut corners;
-        first.iter_mut().zip(low).for_each(|(to, from)| *to = (*to).min(from));
-        last.iter_mut().zip(high).for_each(|(to, from)| *to = (*to).max(from));
-    }
+    table.extent().iter().flatten().for_each(|end| widen(&mut corners, end));
     Ok(corners)
 }
 
@@ -308,26 +304,22 @@ impl Arrays {
 
 /// Returns the fragments of a chunk: one per group, or one per bin.
 fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>> {
-    let mut index = FragmentIndexBuilder::new();
     let Meaning::Bins(bins) = meaning else {
-        for group in groups {
-            index.push_range(group.start, group.count)?;
-        }
-        return encode_checked(index);
+        return encode_spans(groups.iter().map(|group| group.count));
     };
     let mut groups = groups.iter().peekable();
-    let mut row = 0_u64;
-    for bin in 0..bins {
-        // A bin without rows has no group.
-        let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
-        index.push_range(row, count)?;
-        row += count;
-    }
-    encode_checked(index)
+    // A bin without rows has no group.
+    let count = |bin| groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
+    encode_spans((0..bins).map(count))
 }
 
-/// Encodes an index, and checks that it reads back.
-pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>> {
+/// Encodes an index of consecutive spans, and checks that it reads back.
+pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0_u64);
+    for count in counts {
+        index.push_range(start, count)?;
+        start += count;
+    }
     let blob = index.encode();
     FragmentIndex::parse_strict(&blob)?;
     Ok(blob)

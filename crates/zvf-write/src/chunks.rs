@@ -86,14 +86,9 @@ impl ChunkTable {
     pub(crate) fn extent(&self) -> Option<[Vec<i64>; 2]> {
         let mut keys = self.keys.chunks_exact(self.rank);
         let first = keys.next()?;
-        let [mut low, mut high] = [first.to_vec(), first.to_vec()];
-        for key in keys {
-            for ((low, high), at) in low.iter_mut().zip(&mut high).zip(key) {
-                *low = (*low).min(*at);
-                *high = (*high).max(*at);
-            }
-        }
-        Some([low, high])
+        let mut corners = [first.to_vec(), first.to_vec()];
+        keys.for_each(|key| widen(&mut corners, key));
+        Some(corners)
     }
 
     /// Returns the shard shape, halved until the cells of each shard take at most `max_bytes`
@@ -186,6 +181,13 @@ impl Order {
     /// Returns the shards of consecutive chunks of this order.
     pub(crate) fn shards<'a>(&'a self, chunks: &'a [u32]) -> impl Iterator<Item = &'a [u32]> {
         chunks.chunk_by(|a, b| self.shard(*a) == self.shard(*b))
+    }
+}
+
+/// Widens a box to a chunk.
+pub(crate) fn widen([low, high]: &mut [Vec<i64>; 2], chunk: &[i64]) {
+    for ((low, high), at) in low.iter_mut().zip(high).zip(chunk) {
+        (*low, *high) = ((*low).min(*at), (*high).max(*at));
     }
 }
 

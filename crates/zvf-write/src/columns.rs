@@ -152,9 +152,8 @@ impl Attribute {
     /// are written.
     pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column> {
         let column = &field.column;
-        let unfit = |expected: &dyn ToString, found: &dyn ToString| {
-            let what = format!("the attribute {:?}", &*self.name);
-            unfit_error(kind, what, expected.to_string(), found.to_string())
+        let unfit = |expected: &str, found: &str| {
+            unfit_error(kind, format!("the attribute {:?}", &*self.name), expected, found)
         };
         if let Some(texts) = &mut self.texts
             && column.dtype().kind == DtypeKind::Text
@@ -174,10 +173,10 @@ impl Attribute {
             *known = new.clone();
         }
         if field.categories != self.categories {
-            return Err(unfit(&"of the categories of the first batch", &"others"));
+            return Err(unfit("of the categories of the first batch", "others"));
         }
         if let Some(categories) = &field.categories {
-            let bad_code = |code| code_error(self.name.to_string(), code);
+            let bad_code = |code| code_error(&self.name, code);
             categories.present(column).map_err(bad_code)?;
         }
         Ok(column.clone())
@@ -295,7 +294,7 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column> {
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
-            let bad_code = |code| code_error(field.name.to_string(), code);
+            let bad_code = |code| code_error(&field.name, code);
             let value = field.value(row, c).map_err(bad_code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
             bytes.extend_from_slice(&utf32(&text, size));

@@ -20,20 +20,26 @@ use crate::columns::{Attribute, ColumnEncoding};
 
 /// The family of links of a level.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct Links<'a> {
     family: LinkPolicy,
+    columns: &'a [Attribute],
 }
 
-impl Links {
-    /// Returns links of `width` ends in chunks with this many axes.
-    pub(crate) fn new(width: usize, rank: usize, directed: bool, store: LinkStore) -> Result<Self> {
+impl<'a> Links<'a> {
+    /// Returns links of `width` ends, with these attributes, in chunks with this many axes.
+    pub(crate) fn new(
+        (width, columns): (usize, &'a [Attribute]),
+        rank: usize,
+        directed: bool,
+        store: LinkStore,
+    ) -> Result<Self> {
         let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.with_direction() } else { family };
         let family = family.with_storage(match store {
             LinkStore::Canonical => LinkStorage::Canonical,
             LinkStore::Duplicate => LinkStorage::Duplicate,
         });
-        Ok(Self { family })
+        Ok(Self { family, columns })
     }
 
     /// Returns their policy.
@@ -45,7 +51,6 @@ impl Links {
     pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
-        columns: &[Attribute],
         logical: u64,
         physical: u64,
     ) -> Result<()> {
@@ -65,7 +70,7 @@ impl Links {
         let list = LinksFamily::segment_list(segments.iter().map(String::as_str), Some(physical));
         family.extras.insert(LinksFamily::SEGMENTS.to_owned(), list);
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
-        for attribute in columns {
+        for attribute in self.columns {
             let family = LinkAttribute::family(&attribute.name, 0, Some(logical));
             let path = frame.path(&format!("link_attributes/{}/0", path_segment(&attribute.name)));
             frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
@@ -78,7 +83,6 @@ impl Links {
         &self,
         frame: &Frame<'_>,
         offsets: &Offsets,
-        columns: &[Attribute],
         with_columns: bool,
     ) -> Result<Segment> {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
@@ -88,21 +92,23 @@ impl Links {
         let links = frame.numbers(&format!("links/0/{offsets}"), attributes.to_attributes())?;
         let mut segment = Segment { links, columns: Vec::new() };
         if with_columns {
-            self.columns_of(frame, offsets, columns, &mut segment)?;
+            self.add_columns(frame, offsets, &mut segment)?;
         }
         Ok(segment)
     }
 
-    /// Opens the arrays of the attributes of the links of one segment.
-    pub(crate) fn columns_of(
+    /// Opens the arrays of the attributes of the links of one segment, unless it has them.
+    pub(crate) fn add_columns(
         &self,
         frame: &Frame<'_>,
         offsets: &Offsets,
-        columns: &[Attribute],
         segment: &mut Segment,
     ) -> Result<()> {
+        if !segment.columns.is_empty() {
+            return Ok(());
+        }
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
-        for attribute in columns {
+        for attribute in self.columns {
             let encoding = attribute.encoding();
             let shape = (attribute.width != 1).then(|| attribute.width.into()).into_iter();
             let shape = shape.collect();

@@ -229,17 +229,12 @@ pub(crate) fn absent_values(dtype: Dtype, values: usize) -> Vec<u8> {
 
 /// Returns the null value as a fill value.
 fn sentinel(dtype: Dtype) -> FillValue {
-    match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, _) => FillValue::float(f64::NAN),
-        (DtypeKind::Int, 1) => FillValue::int(i8::MIN.into()),
-        (DtypeKind::Int, 2) => FillValue::int(i16::MIN.into()),
-        (DtypeKind::Int, 4) => FillValue::int(i32::MIN.into()),
-        (DtypeKind::Int, _) => FillValue::int(i64::MIN),
-        (DtypeKind::UInt, 1) => FillValue::uint(u8::MAX.into()),
-        (DtypeKind::UInt, 2) => FillValue::uint(u16::MAX.into()),
-        (DtypeKind::UInt, 4) => FillValue::uint(u32::MAX.into()),
-        (DtypeKind::UInt, _) => FillValue::uint(u64::MAX),
-        (DtypeKind::Bool, _) => FillValue::flag(false),
-        (DtypeKind::Text, _) => FillValue::text(""),
+    let unused_bits = 64 - 8 * dtype.size.clamp(1, 8);
+    match dtype.kind {
+        DtypeKind::Float => FillValue::float(f64::NAN),
+        DtypeKind::Int => FillValue::int(i64::MIN >> unused_bits),
+        DtypeKind::UInt => FillValue::uint(u64::MAX >> unused_bits),
+        DtypeKind::Bool => FillValue::flag(false),
+        DtypeKind::Text => FillValue::text(""),
     }
 }

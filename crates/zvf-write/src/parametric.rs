@@ -46,14 +46,11 @@ impl ShapeTable {
     /// Returns an empty list of shapes with the types that every reader knows.
     #[must_use]
     pub fn new() -> Self {
-        let types = BUILT_IN.iter().zip(0_i64..).map(|((name, coefficients), id)| ParametricType {
-            id,
-            name: (*name).to_owned(),
-            coefficients: coefficients.iter().map(|c| (*c).to_owned()).collect(),
-            ..ParametricType::default()
-        });
-        let types = ParametricTypes { types: types.collect(), ..ParametricTypes::default() };
-        Self { types, shapes: Vec::new() }
+        let mut table = Self { types: ParametricTypes::default(), shapes: Vec::new() };
+        for (name, coefficients) in BUILT_IN {
+            table.add_type(name, coefficients);
+        }
+        table
     }
 
     /// Adds a type and returns its number.

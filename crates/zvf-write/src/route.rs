@@ -13,7 +13,7 @@ use zvf_format::grid::Bins;
 use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
-use crate::chunks::ChunkTable;
+use crate::chunks::{ChunkTable, widen};
 
 /// The chunk number of every row, and its bin.
 #[derive(Debug, Default)]
@@ -216,19 +216,14 @@ impl Lines {
     /// Returns `None` if there are too many cells to number.
     fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
-        let ends = || (first.to_vec(), first.to_vec());
-        let wider = |(mut low, mut high): (Vec<i64>, Vec<i64>), rows: &[i64]| {
-            for row in rows.chunks_exact(rank) {
-                for ((low, high), at) in low.iter_mut().zip(&mut high).zip(row) {
-                    *low = (*low).min(*at);
-                    *high = (*high).max(*at);
-                }
-            }
-            (low, high)
+        let ends = || [first.to_vec(), first.to_vec()];
+        let wider = |mut corners: [Vec<i64>; 2], rows: &[i64]| {
+            rows.chunks_exact(rank).for_each(|row| widen(&mut corners, row));
+            corners
         };
         let blocks = chunks.par_chunks(rank * BLOCK).fold(ends, wider);
-        let both = |all, (low, high): (Vec<i64>, Vec<i64>)| wider(wider(all, &low), &high);
-        let (low, high) = blocks.reduce(ends, both);
+        let both = |all, [low, high]: [Vec<i64>; 2]| wider(wider(all, &low), &high);
+        let [low, high] = blocks.reduce(ends, both);
         let (mut steps, mut cells) = (vec![0; rank], 1_u64);
         for (step, (low, high)) in steps.iter_mut().zip(low.iter().zip(&high)).rev() {
             *step = cells;

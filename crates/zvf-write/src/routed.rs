@@ -108,47 +108,34 @@ pub(crate) struct Group {
 /// Gathers the rows of a chunk from its pieces.
 pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     let (groups, sorted) = groups_of(pieces);
-    let mut rows = ChunkRows { groups, ..ChunkRows::default() };
-    let Some(first) = pieces.first() else { return rows };
-    let columns = first.batch.fields.len();
     if sorted {
-        rows.positions = column(pieces.iter().map(|p| (&p.batch.positions, p.rows)));
-        let field = |c: usize| column(pieces.iter().map(move |p| (&p.batch.fields[c], p.rows)));
-        rows.fields = (0..columns).map(field).collect();
-        if wants_numbers {
-            let numbers =
-                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.batch.numbers.get(*row)));
-            rows.numbers = numbers.collect();
-        }
-        return rows;
+        return ChunkRows { groups, ..gather_as_given(pieces, wants_numbers) };
     }
     let places = pieces.iter().zip(0_u32..);
     let mut places: Vec<(u64, u32, u32)> = places
         .flat_map(|(piece, at)| piece.rows.iter().map(move |row| (piece.group(*row), at, *row)))
         .collect();
     places.sort_by_key(|(group, ..)| *group);
-    let scattered = |get_column: &dyn Fn(&RoutedBatch) -> &Column| {
-        let mut out = Vec::new();
-        for (_, piece, row) in &places {
-            let column = get_column(pieces[usize_from_u32(*piece)].batch);
-            out.extend_from_slice(row_of(column, *row));
-        }
-        out
-    };
     if let [only] = pieces {
         // A single batch, as if the input came at once.
         let order: Vec<u32> = places.iter().map(|(.., row)| *row).collect();
-        rows.positions = column([(&only.batch.positions, order.as_slice())].into_iter());
-        let fields = only.batch.fields.iter();
-        rows.fields = fields.map(|f| column([(f, order.as_slice())].into_iter())).collect();
-    } else {
-        rows.positions = scattered(&|batch| &batch.positions);
-        rows.fields = (0..columns).map(|c| scattered(&|batch| &batch.fields[c])).collect();
+        let sorted_piece = Piece { batch: only.batch, rows: &order };
+        return ChunkRows { groups, ..gather_as_given(&[sorted_piece], wants_numbers) };
     }
+    let batch = |piece: u32| pieces[usize_from_u32(piece)].batch;
+    let scattered = |get_column: &dyn Fn(&RoutedBatch) -> &Column| {
+        let mut out = Vec::new();
+        for (_, piece, row) in &places {
+            out.extend_from_slice(row_of(get_column(batch(*piece)), *row));
+        }
+        out
+    };
+    let columns = pieces.first().map_or(0, |piece| piece.batch.fields.len());
+    let mut rows = ChunkRows { groups, ..ChunkRows::default() };
+    rows.positions = scattered(&|batch| &batch.positions);
+    rows.fields = (0..columns).map(|c| scattered(&|batch| &batch.fields[c])).collect();
     if wants_numbers {
-        let number = |(_, piece, row): &(u64, u32, u32)| {
-            pieces[usize_from_u32(*piece)].batch.numbers.get(*row)
-        };
+        let number = |(_, piece, row): &(u64, u32, u32)| batch(*piece).numbers.get(*row);
         rows.numbers = places.iter().map(number).collect();
     }
     rows
@@ -167,14 +154,16 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
     firsts.collect()
 }
 
-/// Returns the columns of a chunk in input order, in the form in which they are spilled: positions,
-/// then each field.
-pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
-    let mut columns = vec![column(pieces.iter().map(|p| (&p.batch.positions, p.rows)))];
+/// Gathers the rows of a chunk in input order, without their groups.
+pub(crate) fn gather_as_given(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     let fields = pieces.first().map_or(0, |piece| piece.batch.fields.len()); // no rows, no columns
     let field = |c: usize| column(pieces.iter().map(move |p| (&p.batch.fields[c], p.rows)));
-    columns.extend((0..fields).map(field));
-    columns
+    ChunkRows {
+        positions: column(pieces.iter().map(|p| (&p.batch.positions, p.rows))),
+        fields: (0..fields).map(field).collect(),
+        numbers: numbers_as_given(if wants_numbers { pieces } else { &[] }).collect(),
+        groups: Vec::new(),
+    }
 }
 
 /// Returns the group of each row of a chunk, in input order.
@@ -357,12 +346,15 @@ mod tests {
     #[should_panic(expected = "out of range")]
     fn a_row_that_a_column_of_another_width_does_not_have_stops_the_program() {
         let byte = "uint8".parse::<Dtype>().unwrap();
-        gather_as_given(&[Piece {
-            batch: &RoutedBatch {
-                positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
-                ..routed_batch(&[], &[], &[0, 1], 0)
-            },
-            rows: &[0, 1],
-        }]);
+        gather_as_given(
+            &[Piece {
+                batch: &RoutedBatch {
+                    positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
+                    ..routed_batch(&[], &[], &[0, 1], 0)
+                },
+                rows: &[0, 1],
+            }],
+            false,
+        );
     }
 }

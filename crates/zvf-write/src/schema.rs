@@ -63,7 +63,7 @@ impl Schema {
     /// When the numbers of axes differ, or two axes have the same name.
     pub fn new(kind: Kind, axes: Vec<Axis>, chunk: ChunkShape) -> Result<Self> {
         if axes.len() != chunk.axes() {
-            return Err(setting_error("axes", chunk.axes().to_string(), axes.len()));
+            return Err(setting_error("axes", chunk.axes(), axes.len()));
         }
         let mut names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
         names.sort_unstable();
@@ -145,7 +145,7 @@ impl Schema {
     /// When the number of axes differs, or a bound is infinite.
     pub fn with_bounds(self, bounds: Bounds) -> Result<Self> {
         if bounds.axes() != self.axes.len() {
-            return Err(setting_error("bounds", self.axes.len().to_string(), bounds.axes()));
+            return Err(setting_error("bounds", self.axes.len(), bounds.axes()));
         }
         let mut corners = bounds.low().iter().chain(bounds.high());
         if let Some(infinite) = corners.find(|x| !x.is_finite()) {
@@ -223,7 +223,7 @@ impl Schema {
     /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Call [`Schema::with_bin_attribute`] first.
     pub fn with_shard_shape(self, cells: &[u64]) -> Result<Self> {
         if cells.len() != self.key_rank() {
-            return Err(setting_error("shard", self.key_rank().to_string(), cells.len()));
+            return Err(setting_error("shard", self.key_rank(), cells.len()));
         }
         if cells.contains(&0) {
             return Err(setting_error("shard", "at least 1 cell on each axis", 0));

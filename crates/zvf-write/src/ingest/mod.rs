@@ -292,7 +292,7 @@ impl Ingest {
             return Err(unfit_error(kind, what(), "in every batch", "nothing"));
         };
         let bin = |row| {
-            let bad_code = |code| code_error(name.clone(), code);
+            let bad_code = |code| code_error(name, code);
             let value = field.value(row, 0).map_err(bad_code)?;
             let same = |listed: &Value| {
                 *listed == value || listed.compare(&value) == Some(std::cmp::Ordering::Equal)

@@ -172,23 +172,8 @@ struct CellsBuilder {
     numbered: bool, // whether it is asked where vertices went
     linked: bool,   // whether it is asked for the fragments of each chunk
     entries: ExternalSorter,
-    places: PlacesBuilder,
+    places: Places<ExternalSorter>,
     fragments: Sequence,
-}
-
-/// The locations of vertices while they are collected.
-enum PlacesBuilder {
-    Held(PlaceTable),
-    Sorted(ExternalSorter),
-}
-
-impl PlacesBuilder {
-    const fn table(&self) -> Option<&PlaceTable> {
-        match self {
-            Self::Held(table) => Some(table),
-            Self::Sorted(_) => None,
-        }
-    }
 }
 
 impl CellsBuilder {
@@ -197,10 +182,8 @@ impl CellsBuilder {
         let numbered = linked || merged.records_locations;
         let given = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
         let places = match target {
-            Target::Memory => {
-                PlacesBuilder::Held(PlaceTable::new(if numbered { given } else { 0 }))
-            }
-            Target::Files(_) => PlacesBuilder::Sorted(merged.sorter(target, "places", PLACE)),
+            Target::Memory => Places::Held(PlaceTable::new(if numbered { given } else { 0 })),
+            Target::Files(_) => Places::Sorted(merged.sorter(target, "places", PLACE)),
         };
         let entries = merged.sorter(target, "entries", ENTRY);
         let fragments = target.sequence("fragments", &merged.options.stop_flag())?;
@@ -209,7 +192,7 @@ impl CellsBuilder {
 
     fn push(&mut self, done: &WrittenChunk) -> Result<()> {
         push_entries(&mut self.entries, done, self.grouping)?;
-        if let PlacesBuilder::Sorted(places) = &mut self.places {
+        if let Places::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
                 let (chunk, row) = (sort_key_u32(done.chunk), sort_key_u32(row));
                 places.push(&[&sort_key_u64(*number), &chunk, &row])?;
@@ -227,8 +210,8 @@ impl CellsBuilder {
     fn finish(self) -> Result<(CellsOutput, Vec<WrittenFile>)> {
         let (entries, first) = self.entries.finish()?;
         let (places, second) = match self.places {
-            PlacesBuilder::Held(table) => (Places::Held(table), None),
-            PlacesBuilder::Sorted(places) => {
+            Places::Held(table) => (Places::Held(table), None),
+            Places::Sorted(places) => {
                 let (stored, written) = places.finish()?;
                 (Places::Sorted(stored), written)
             }

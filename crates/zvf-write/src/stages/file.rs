@@ -106,7 +106,7 @@ impl WrittenFile {
         }
         let found = format!("{bytes} bytes with checksum {crc32c:08x}");
         let expected = format!("{} bytes with checksum {:08x}", self.bytes, self.crc32c);
-        Err(task_error(self.name.clone(), expected, found))
+        Err(task_error(&self.name, expected, found))
     }
 }
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Endpoint, LinkPolicy};
+use zvf_format::link::{Endpoint, LinkPolicy, Placement};
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Kind;
 
@@ -65,9 +65,9 @@ pub(crate) enum JoinedLinks {
 pub(crate) type End = (u32, u32);
 
 /// Returns the family of links of the level.
-pub(crate) fn links(merged: &MergedSlices) -> Result<Links> {
-    let schema = &merged.schema;
-    Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
+pub(crate) fn links(merged: &MergedSlices) -> Result<Links<'_>> {
+    let (schema, columns) = (&merged.schema, merged.element_attributes.as_slice());
+    Links::new((width(merged), columns), merged.table.rank(), schema.directed, schema.links)
 }
 
 /// Returns the number of ends per element.
@@ -268,7 +268,7 @@ fn put_link(
     Ok(between)
 }
 
-/// Finds the chunks that an element is stored with, and whether its ends are in several.
+/// Finds the chunks that an element is stored with, without duplicates, and whether its ends are in several.
 fn find_storing_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -280,34 +280,35 @@ fn find_storing_chunks(
         return Err(task_error("elements", "elements with ends", "one without"));
     };
     let between = ends.iter().any(|(other, _)| *other != chunk);
-    if between {
-        chunks.extend(find_source_chunks(merged, family, ends)?);
-    } else {
+    if !between {
         chunks.push(chunk);
+        return Ok(between);
     }
+    for_each_placement(merged, family, ends, |placement| {
+        let lead = placement.order().order().first().and_then(|lead| ends.get(usize::from(*lead)));
+        let (chunk, _) =
+            lead.ok_or_else(|| task_error("links", "a first end of a link", "none"))?;
+        chunks.push(*chunk);
+        Ok(())
+    })?;
+    chunks.sort_unstable();
+    chunks.dedup();
     Ok(between)
 }
 
-/// Returns the chunks that a link is stored with, without duplicates.
-fn find_source_chunks(
+/// Calls `visit` with each place of a link between chunks.
+pub(super) fn for_each_placement(
     merged: &MergedSlices,
     family: &LinkPolicy,
     ends: &[End],
-) -> Result<Vec<u32>> {
+    mut visit: impl FnMut(&Placement<'_>) -> Result<()>,
+) -> Result<()> {
     let keys = ends.iter().map(|(chunk, _)| merged.table.key(*chunk));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let given = keys.iter().zip(ends);
     let given: Vec<Endpoint<'_>> =
         given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
-    let places = family.place(&given)?.map(|placement| {
-        let lead = placement.order().order().first().and_then(|lead| ends.get(usize::from(*lead)));
-        let lead = lead.ok_or_else(|| task_error("links", "a first end of a link", "none"));
-        lead.map(|(chunk, _)| *chunk)
-    });
-    let mut sources = places.collect::<Result<Vec<u32>, _>>()?;
-    sources.sort_unstable();
-    sources.dedup();
-    Ok(sources)
+    family.place(&given)?.try_for_each(|placement| visit(&placement))
 }
 
 /// Reads the elements of a slice in order: number, vertices, attributes.

@@ -8,20 +8,19 @@
 
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, Endpoint, LinkInteger, LinkRecord, encode};
+use zvf_format::link::{Body, LinkInteger, LinkRecord, encode};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{ArrayAttributes as _, Fragments};
 use zvf_store::CellSink;
 
 use super::cells::CellsOutput;
-use super::join::{End, links, record_width, width};
+use super::join::{End, for_each_placement, links, record_width, width};
 use super::merged_slices::MergedSlices;
 use super::places::PlaceTable;
 use super::slice::HeldSlice;
 use super::sorted::number_u32;
-use crate::cells::{Frame, encode_checked};
+use crate::cells::{Frame, encode_spans};
 use crate::error::{count_u32, task_error};
 use crate::link::{Links, Segment};
 
@@ -86,9 +85,9 @@ impl OpenArrays {
     ) -> Result<()> {
         match self.segments.get_mut(offsets) {
             None => {
-                self.segments.insert(*offsets, step.segment(frame, offsets, with_columns)?);
+                self.segments.insert(*offsets, step.links.segment(frame, offsets, with_columns)?);
             }
-            Some(segment) if with_columns => step.add_columns(frame, offsets, segment)?,
+            Some(segment) if with_columns => step.links.add_columns(frame, offsets, segment)?,
             Some(_) => {}
         }
         Ok(())
@@ -117,7 +116,7 @@ impl OpenArrays {
 pub(crate) struct Step<'a> {
     merged: &'a MergedSlices,
     held: Option<(&'a HeldSlice, &'a PlaceTable)>, // where elements are in memory
-    links: Links,
+    pub(crate) links: Links<'a>,
     width: usize,
     strides: Vec<usize>, // of attributes
     /// The offsets of links within a chunk.
@@ -155,42 +154,9 @@ impl<'a> Step<'a> {
         frame.indexes("link_fragments", fragments)
     }
 
-    /// Opens the arrays of one segment.
-    pub(crate) fn segment(
-        &self,
-        frame: &Frame<'_>,
-        offsets: &Offsets,
-        with_columns: bool,
-    ) -> Result<Segment> {
-        self.links.segment(frame, offsets, &self.merged.element_attributes, with_columns)
-    }
-
     /// Returns whether `sink` is the array of the links within chunks.
     pub(super) fn is_within_chunks(&self, frame: &Frame<'_>, sink: &CellSink) -> bool {
         sink.path() == frame.path(&format!("links/0/{}", self.zero))
-    }
-
-    /// Adds the arrays of attributes to those of a segment that has none.
-    pub(super) fn add_columns(
-        &self,
-        frame: &Frame<'_>,
-        offsets: &Offsets,
-        segment: &mut Segment,
-    ) -> Result<()> {
-        if !segment.columns.is_empty() {
-            return Ok(());
-        }
-        self.links.columns_of(frame, offsets, &self.merged.element_attributes, segment)
-    }
-
-    /// Writes the document of the family.
-    pub(crate) async fn describe(
-        &self,
-        frame: &Frame<'_>,
-        logical: u64,
-        physical: u64,
-    ) -> Result<()> {
-        self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
     /// Returns the number of links.
@@ -298,23 +264,15 @@ impl<'a> Step<'a> {
         ends: &[End],
         link: u32,
     ) -> Result<()> {
-        let keys = ends.iter().map(|(chunk, _)| self.merged.table.key(*chunk));
-        let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
-        let given = keys.iter().zip(ends);
-        let given: Vec<Endpoint<'_>> =
-            given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
         let own_chunk = self.merged.table.key(chunk_links.chunk)?;
-        for placement in self.links.family().place(&given)? {
-            if *placement.source() != own_chunk {
-                continue; // stored with another chunk
+        for_each_placement(self.merged, self.links.family(), ends, |placement| {
+            // The others are stored with another chunk.
+            if *placement.source() == own_chunk {
+                let links = chunk_links.cross.entry(placement.offsets()).or_default();
+                links.push((placement.record(), link));
             }
-            chunk_links
-                .cross
-                .entry(placement.offsets())
-                .or_default()
-                .push((placement.record(), link));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Writes the cells of one chunk, and returns whether the links of each fragment are
@@ -341,10 +299,8 @@ impl<'a> Step<'a> {
             let segment = arrays.segment(offsets)?;
             let records: Vec<LinkRecord> = rows.iter().map(|(record, _)| *record).collect();
             segment.links.put(&key, encode(&[&records], Body::Inline, shape)?.into())?;
-            for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
-                let links = rows.iter().map(|(_, link)| *link);
-                sink.put(&key, encoding.cell(self.values(&chunk_links.links, number, links)?))?;
-            }
+            let links = rows.iter().map(|(_, link)| *link);
+            self.put_columns(&key, segment, &chunk_links.links, links)?;
         }
         Ok(grouped)
     }
@@ -365,7 +321,7 @@ impl<'a> Step<'a> {
             counts = vec![0_u64; chunk_links.starts.len()];
             fragments.iter().for_each(|fragment| counts[usize_from_u32(*fragment)] += 1);
         }
-        index.put(key, spans(&counts)?.into())?;
+        index.put(key, encode_spans(counts)?.into())?;
         let mut cell = Vec::with_capacity(rows.len() * 8);
         for at in &order {
             let start = usize_from_u32(*at) * self.width;
@@ -374,23 +330,24 @@ impl<'a> Step<'a> {
             }
         }
         segment.links.put(key, cell.into())?;
-        for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
-            let links = order.iter().map(|at| links[usize_from_u32(*at)]);
-            sink.put(key, encoding.cell(self.values(&chunk_links.links, number, links)?))?;
+        let links = order.iter().map(|at| links[usize_from_u32(*at)]);
+        self.put_columns(key, segment, &chunk_links.links, links)
+    }
+
+    /// Writes the attributes of these links.
+    fn put_columns(
+        &self,
+        key: &ChunkKey,
+        segment: &Segment,
+        chunk_links: &ChunkLinks<'_>,
+        links: impl ExactSizeIterator<Item = u32> + Clone,
+    ) -> Result<()> {
+        for (attribute, (sink, encoding)) in segment.columns.iter().enumerate() {
+            let values = self.values(chunk_links, attribute, links.clone())?;
+            sink.put(key, encoding.cell(values))?;
         }
         Ok(())
     }
-}
-
-/// Returns an index of consecutive spans.
-fn spans(counts: &[u64]) -> Result<Vec<u8>> {
-    let mut index = FragmentIndexBuilder::new();
-    let mut start = 0_u64;
-    for count in counts {
-        index.push_range(start, *count)?;
-        start += *count;
-    }
-    encode_checked(index)
 }
 
 /// No single fragment: the ends of the link are in several.

@@ -489,7 +489,7 @@ fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes> {
     for stored_code in stored.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)) {
         let code = codes.get(usize_from_u32(stored_code)).ok_or_else(|| {
             let expected = format!("codes below {}", codes.len());
-            task_error("texts of a slice", expected, stored_code.to_string())
+            task_error("texts of a slice", expected, stored_code)
         })?;
         bytes.extend_from_slice(&code.to_le_bytes());
     }

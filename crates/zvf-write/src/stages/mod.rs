@@ -318,7 +318,7 @@ impl Stages {
         if self.open.is_none() {
             self.end_links((step, grouped), frame, &segments, inside > 0).await?;
         }
-        step.describe(frame, logical, rows).await?;
+        step.links.describe(frame, logical, rows).await?;
         Ok((logical, rows, to_u64(segments.len())))
     }
 
@@ -334,12 +334,12 @@ impl Stages {
         let mut sinks = Vec::new();
         if step.elements {
             sinks.push(step.index(frame)?);
-            sinks.extend(step.segment(frame, &step.zero, inside)?.into_sinks());
+            sinks.extend(step.links.segment(frame, &step.zero, inside)?.into_sinks());
         }
         for offsets in segments {
             let offsets: Vec<&[i64]> = offsets.iter().map(Vec::as_slice).collect();
             let offsets = Offsets::new(frame.table.rank(), &offsets)?;
-            sinks.extend(step.segment(frame, &offsets, true)?.into_sinks());
+            sinks.extend(step.links.segment(frame, &offsets, true)?.into_sinks());
         }
         for sink in sinks {
             let states_groups = grouped && step.is_within_chunks(frame, &sink);

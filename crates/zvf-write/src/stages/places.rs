@@ -15,11 +15,11 @@ use crate::stop::StopFlag;
 
 /// The locations of the vertices of one `cells` step.
 #[derive(Debug)]
-pub(crate) enum Places {
+pub(crate) enum Places<S = StepOutput> {
     /// All vertices of the input.
     Held(PlaceTable),
-    /// Sorted records of [`PLACE`] bytes.
-    Sorted(StepOutput),
+    /// Sorted records of [`PLACE`] bytes, or their sorter while they are collected.
+    Sorted(S),
 }
 
 /// The location of every vertex.
@@ -72,7 +72,7 @@ pub(crate) fn for_each_place(
     Ok(())
 }
 
-impl Places {
+impl<S> Places<S> {
     /// Returns the table, if the locations are in memory.
     pub(crate) const fn table(&self) -> Option<&PlaceTable> {
         match self {
@@ -82,7 +82,7 @@ impl Places {
     }
 
     /// Returns the records, if they are sorted.
-    pub(crate) const fn sorted_file(&self) -> Option<&StepOutput> {
+    pub(crate) const fn sorted_file(&self) -> Option<&S> {
         match self {
             Self::Held(_) => None,
             Self::Sorted(stored) => Some(stored),

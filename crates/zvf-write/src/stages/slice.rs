@@ -218,8 +218,9 @@ pub(crate) fn write_rows(
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", runs.len())] {
             chunks.write(&count_u32(what, n)?.to_le_bytes())?;
         }
-        for column in gather_as_given(&pieces) {
-            rows.write(&column)?;
+        let columns = gather_as_given(&pieces, false);
+        for column in [&columns.positions].into_iter().chain(&columns.fields) {
+            rows.write(column)?;
         }
         let mut words = Vec::new();
         if side_data.groups {
@@ -263,7 +264,7 @@ fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
                     let expected = "rows in the order of the runs of their chunk";
                     task_error(
                         "route",
-                        expected.to_owned(),
+                        expected,
                         format!("run {group} after {} others", runs.len()),
                     )
                 })?;

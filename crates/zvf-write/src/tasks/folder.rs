@@ -27,8 +27,8 @@ use crate::stages::temporary_path;
 /// Creates the folder of a new plan. Files of a plan that was removed may still be there.
 pub(super) fn make(folder: &Path) -> Result<()> {
     if let Some(name) = find_foreign(folder)? {
-        let expected = "an empty folder, because its contents are removed at the end".to_owned();
-        return Err(task_error(folder.display().to_string(), expected, name));
+        let expected = "an empty folder, because its contents are removed at the end";
+        return Err(task_error(folder.display(), expected, name));
     }
     for name in OWN.into_iter().chain(LAST).filter(|name| *name != LOCK) {
         remove_one(&folder.join(name))?;
@@ -56,11 +56,9 @@ pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
     match if alone { file.try_lock() } else { file.try_lock_shared() } {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
-            let task = folder.display().to_string();
             let expected =
                 if alone { "no process that runs tasks" } else { "no process that finishes" };
-            let (expected, found) = (expected.to_owned(), "one at work".to_owned());
-            Err(too_early_error(task, expected, found))
+            Err(too_early_error(folder.display(), expected, "one at work"))
         }
         Err(TryLockError::Error(_unsupported)) => Ok(None),
     }

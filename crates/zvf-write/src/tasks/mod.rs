@@ -51,6 +51,7 @@ use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
 use zvf_error::{Error, Result};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{GroupDoc, Object};
 use zvf_store::Build;
 
@@ -156,9 +157,7 @@ impl Tasks {
         options: WriteOptions,
     ) -> Result<Self> {
         let Some(plan) = TaskPlan::read(folder)? else {
-            let expected = "a plan, written by `plan`".to_owned();
-            let task = folder.display().to_string();
-            return Err(task_error(task, expected, "none"));
+            return Err(task_error(folder.display(), "a plan, written by `plan`", "none"));
         };
         let kinds = schema.kinds().count();
         if kinds > 1 {
@@ -223,13 +222,10 @@ impl Tasks {
     /// When the slice does not exist.
     pub fn router(&self, slice: u32) -> Result<Router> {
         let task = Task { stage: Stage::Route, number: slice };
-        let place = zvf_format::num::usize_from_u32(slice);
+        let place = usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
-            return Err(task_error(
-                task,
-                format!("one of {} slices", self.plan.slices.len()),
-                "no such",
-            ));
+            let expected = format!("one of {} slices", self.plan.slices.len());
+            return Err(task_error(task, expected, "no such"));
         };
         let before = self.plan.slices.iter().take(place);
         let sum = |field: fn(&SlicePlan) -> u64| before.clone().map(field).sum::<u64>();
@@ -254,7 +250,7 @@ impl Tasks {
         ] {
             if expected != found {
                 let expected = format!("{expected} {what}, as were planned");
-                return Err(task_error(task, &expected, found.to_string()));
+                return Err(task_error(task, expected, found));
             }
         }
         self.journal.write(task, &Record::Route(Box::new(slice)))
@@ -288,7 +284,7 @@ impl Tasks {
                 Record::Cells(CellsRecord { parts: Part::finish_all(arrays)?, ..record })
             }
             Stage::Join => {
-                let number = zvf_format::num::usize_from_u32(task.number);
+                let number = usize_from_u32(task.number);
                 let cells: Vec<CellsOutput> =
                     self.tasks_of_stage(Stage::Cells).map(|task| self.cells_output(task)).collect();
                 let cells: Vec<&CellsOutput> = cells.iter().collect();
@@ -380,9 +376,7 @@ impl Tasks {
         let mut slices = Vec::with_capacity(self.plan.slices.len());
         for task in self.tasks_of_stage(Stage::Route) {
             let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
-                let (task, expected) = (task.to_string(), "to be done before".to_owned());
-                let found = "no record of it".to_owned();
-                return Err(too_early_error(task, expected, found));
+                return Err(too_early_error(task, "to be done before", "no record of it"));
             };
             slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
@@ -416,7 +410,7 @@ impl Tasks {
             }
         }
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
-        let expected = "all objects that it wrote; run it again".to_owned();
+        let expected = "all objects that it wrote; run it again";
         let found = format!("none for {array}, chunk {}", shorten_list(&chunks));
         Ok(task_error(shorten_list(&forgotten), expected, found))
     }
@@ -452,7 +446,7 @@ impl Tasks {
         }
         let expected = format!("every {} task to be done before", stage.name());
         let found = format!("{} not done: {}", missing.len(), shorten_list(&missing));
-        Err(too_early_error(waiting_task.to_owned(), expected, found))
+        Err(too_early_error(waiting_task, expected, found))
     }
 }
 

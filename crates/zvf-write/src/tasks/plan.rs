@@ -135,9 +135,9 @@ impl TaskPlan {
             if stored_plan == *self {
                 return Ok(false);
             }
-            let expected = "no other plan; remove the folder to begin anew".to_owned();
-            let found = "one for other input or other settings".to_owned();
-            return Err(task_error(folder.display().to_string(), expected, found));
+            let expected = "no other plan; remove the folder to begin anew";
+            let found = "one for other input or other settings";
+            return Err(task_error(folder.display(), expected, found));
         }
         super::folder::make(folder)?;
         let text = serde_json::to_vec_pretty(self).map_err(|error| Error::scratch(error.into()))?;
@@ -158,7 +158,7 @@ impl TaskPlan {
         let text = fs::read(&path).map_err(Error::scratch)?;
         let unfit = |found: String| {
             let expected = format!("a plan of version {VERSION}");
-            task_error(path.display().to_string(), expected, found)
+            task_error(path.display(), expected, found)
         };
         let plan: Self = serde_json::from_slice(&text).map_err(|error| unfit(error.to_string()))?;
         if plan.version != VERSION {
