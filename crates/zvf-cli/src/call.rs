@@ -1,8 +1,8 @@
 //! The command as functions: the whole program, and one command line whose output is returned.
 
 use std::ffi::OsString;
-use std::io::Cursor;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -68,14 +68,16 @@ pub fn call_with_progress(
     let cli = Cli::parse_line(crate::arguments::shield_positions(args))
         .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
-    let mut output = Cursor::new(Vec::new());
-    match cli.run_in(&stop.0, ProgressHook::new(on_progress), &mut output) {
+    let output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    match cli.run_in(&stop.0, ProgressHook::new(on_progress), output.clone()) {
         Ok(Outcome::Ended(code @ 1..)) => {
             Err(Failure::new(format!("the program ended with exit code {code}")))
         }
         Ok(outcome) => {
             let has_findings = outcome == Outcome::Findings;
-            Ok(Reply { output: output.into_inner(), has_findings })
+            let output =
+                std::mem::take(&mut *output.lock().unwrap_or_else(PoisonError::into_inner));
+            Ok(Reply { output, has_findings })
         }
         Err(error) => {
             Err(Failure { class: outcome::class(&error), message: outcome::line(&error) })

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -17,10 +18,10 @@ use crate::commands::{
 #[cfg(feature = "serve")]
 use crate::commands::{serve, view};
 use crate::global_options::Common;
-use crate::interrupt::{Interrupt, Watched};
+use crate::interrupt::Interrupt;
 use crate::outcome::CommandResult;
 use crate::progress::ProgressHook;
-use crate::session::Session;
+use crate::session::{Output, Session};
 
 /// Read, query, write and check Zarr Vectors stores: points, lines, graphs, skeletons and meshes.
 ///
@@ -97,7 +98,7 @@ impl Cli {
     pub(crate) fn run(self) -> CommandResult {
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime(self.common.json)?;
-        self.run_on(runtime, &interrupt, None, BufWriter::new(io::stdout().lock()))
+        self.run_on(runtime, &interrupt, None, Arc::new(Mutex::new(BufWriter::new(io::stdout()))))
     }
 
     /// Runs the subcommand and prints to `out`; only `interrupt` stops it.
@@ -105,7 +106,7 @@ impl Cli {
         self,
         interrupt: &Interrupt,
         on_progress: ProgressHook,
-        out: impl io::Write,
+        out: Output,
     ) -> CommandResult {
         self.run_on(Interrupt::silent_runtime()?, interrupt, Some(on_progress), out)
     }
@@ -115,46 +116,45 @@ impl Cli {
         runtime: Runtime,
         interrupt: &Interrupt,
         on_progress: Option<ProgressHook>,
-        out: impl io::Write,
+        out: Output,
     ) -> CommandResult {
         let Self { common, command } = self;
-        let session = Session::new(common, interrupt.clone(), on_progress);
-        let mut out = Watched::new(out, interrupt.clone());
+        let session = Session::new(common, interrupt.clone(), on_progress, out);
         let work = async {
             match command {
-                Command::Info(command) => command.run(&session, &mut out).await,
-                Command::Inspect(command) => command.run(&session, &mut out).await,
-                Command::Query(command) => command.run(&session, &mut out).await,
-                Command::Sql(command) => command.run(&session, &mut out),
-                Command::Create(command) => command.run(&session, &mut out).await,
-                Command::Convert(command) => command.run(&session, &mut out).await,
-                Command::Demo(command) => command.run(&session, &mut out).await,
-                Command::Run(command) => command.run(&session, &mut out).await,
-                Command::Pyramid(command) => command.run(&session, &mut out).await,
+                Command::Info(command) => command.run(&session).await,
+                Command::Inspect(command) => command.run(&session).await,
+                Command::Query(command) => command.run(&session).await,
+                Command::Sql(command) => command.run(&session),
+                Command::Create(command) => command.run(&session).await,
+                Command::Convert(command) => command.run(&session).await,
+                Command::Demo(command) => command.run(&session).await,
+                Command::Run(command) => command.run(&session).await,
+                Command::Pyramid(command) => command.run(&session).await,
                 #[cfg(feature = "render")]
-                Command::Render(command) => command.run(&session, &mut out).await,
+                Command::Render(command) => command.run(&session).await,
                 #[cfg(feature = "serve")]
-                Command::Serve(command) => command.run(&session, &mut out).await,
+                Command::Serve(command) => command.run(&session).await,
                 #[cfg(feature = "serve")]
-                Command::View(command) => command.run(&session, &mut out).await,
-                Command::Edit(command) => command.run(&session, &mut out).await,
-                Command::Attach(command) => command.run(&session, &mut out),
-                Command::History(command) => command.run(&session, &mut out),
-                Command::Join(command) => command.run(&session, &mut out),
-                Command::Divide(command) => command.run(&session, &mut out),
-                Command::Rewrite(command) => command.run(&session, &mut out).await,
-                Command::Vacuum(command) => command.run(&session, &mut out),
-                Command::Pack(command) => command.run(&session, &mut out).await,
-                Command::Unpack(command) => command.run(&session, &mut out).await,
-                Command::Validate(command) => command.run(&session, &mut out).await,
-                Command::Repair(command) => command.run(&session, &mut out).await,
-                Command::Clean(command) => command.run(&session, &mut out),
-                Command::Ingest(command) => command.run(&session, &mut out).await,
-                Command::Task(command) => command.run(&session, &mut out).await,
-                Command::Tensor(command) => command.run(&session, &mut out).await,
-                Command::Formats(command) => command.run(&session, &mut out),
-                Command::Completions(command) => command.run(Self::command(), &mut out),
-                Command::Man(command) => command.run(Self::command(), &mut out),
+                Command::View(command) => command.run(&session).await,
+                Command::Edit(command) => command.run(&session).await,
+                Command::Attach(command) => command.run(&session),
+                Command::History(command) => command.run(&session),
+                Command::Join(command) => command.run(&session),
+                Command::Divide(command) => command.run(&session),
+                Command::Rewrite(command) => command.run(&session).await,
+                Command::Vacuum(command) => command.run(&session),
+                Command::Pack(command) => command.run(&session).await,
+                Command::Unpack(command) => command.run(&session).await,
+                Command::Validate(command) => command.run(&session).await,
+                Command::Repair(command) => command.run(&session).await,
+                Command::Clean(command) => command.run(&session),
+                Command::Ingest(command) => command.run(&session).await,
+                Command::Task(command) => command.run(&session).await,
+                Command::Tensor(command) => command.run(&session).await,
+                Command::Formats(command) => command.run(&session),
+                Command::Completions(command) => command.run(Self::command(), &mut session.out()),
+                Command::Man(command) => command.run(Self::command(), &mut session.out()),
             }
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
@@ -162,7 +162,7 @@ impl Cli {
         runtime.shutdown_timeout(CLEANING);
         let outcome = done?;
         session.check_maps()?;
-        out.flush()?;
+        session.out().flush()?;
         Ok(outcome)
     }
 }

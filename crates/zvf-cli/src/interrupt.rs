@@ -152,7 +152,7 @@ impl Interrupt {
     }
 
     /// Refuses to write more once the command is to stop; what it committed is still reported.
-    fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         match self.is_stopped() && !self.gate().is_entered() {
             true => Err(io::Error::other(Interrupted)),
             false => Ok(()),

@@ -1,7 +1,7 @@
 //! One run of the command: how stores are opened, and notices on standard error.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,9 +9,7 @@ use anyhow::Context as _;
 use zvf::inspect::advise;
 use zvf::question::open_kinds;
 use zvf::store::BuildOptions;
-use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
-
-use zvf::Error;
+use zvf::{Error, Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::global_options::{Common, write_note};
 use crate::interrupt::Interrupt;
@@ -19,21 +17,38 @@ use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::progress::{Progress, ProgressHook};
 use crate::table;
 
+/// The output of a command: standard output, or what a caller collects.
+pub(crate) type Output = Arc<Mutex<dyn io::Write + Send>>;
+
 /// The state that subcommands share.
 pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
     on_progress: Option<ProgressHook>,
     mapped: Mutex<Vec<Store>>, // stores that are memory-mapped
+    out: Output,
 }
 
 impl Session {
+    /// Begins the session of one command, whose output goes to `out`.
     pub(crate) const fn new(
         common: Common,
         interrupt: Interrupt,
         on_progress: Option<ProgressHook>,
+        out: Output,
     ) -> Self {
-        Self { common, interrupt, on_progress, mapped: Mutex::new(Vec::new()) }
+        Self { common, interrupt, on_progress, mapped: Mutex::new(Vec::new()), out }
+    }
+
+    /// Returns a session like this one without output, for a command inside of a command.
+    pub(crate) fn silenced(&self) -> Self {
+        let out = Arc::new(Mutex::new(io::sink()));
+        Self::new(self.common.clone(), self.interrupt.clone(), self.on_progress.clone(), out)
+    }
+
+    /// Returns the output of the command.
+    pub(crate) const fn out(&self) -> impl io::Write {
+        self
     }
 
     /// Returns whether JSON is printed.
@@ -44,11 +59,13 @@ impl Session {
     /// Prints a result: as JSON, or as `text` writes it.
     pub(crate) fn print(
         &self,
-        out: &mut dyn io::Write,
         result: &impl serde::Serialize,
         text: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
     ) -> CommandResult {
-        if self.common.json { table::json(result, out) } else { text(out) }?;
+        match self.common.json {
+            true => table::json(result, &mut self.out())?,
+            false => text(&mut self.out())?,
+        }
         Ok(Outcome::Clean)
     }
 
@@ -187,13 +204,12 @@ impl Session {
         work.await
     }
 
-    /// Prints each of `notices` once, after the output in `out`.
+    /// Prints each of `notices` once, after what was printed so far.
     pub(crate) fn print_notices(
         &self,
-        out: &mut dyn io::Write,
         notices: impl IntoIterator<Item = String>,
     ) -> io::Result<()> {
-        out.flush()?;
+        self.out().flush()?;
         if self.common.quiet {
             return Ok(());
         }
@@ -208,18 +224,25 @@ impl Session {
     }
 
     /// Ends a command that found no problems: prints the notices of `store`.
-    pub(crate) fn finish(&self, out: &mut dyn io::Write, store: &Store) -> CommandResult {
-        self.print_store_notices(out, store)?;
+    pub(crate) fn finish(&self, store: &Store) -> CommandResult {
+        self.print_store_notices(store)?;
         Ok(Outcome::Clean)
     }
 
     /// Prints the notices of `store`; those that differ only in the array are merged.
-    pub(crate) fn print_store_notices(
-        &self,
-        out: &mut dyn io::Write,
-        store: &Store,
-    ) -> io::Result<()> {
-        self.print_notices(out, sentences(&store.notices()))
+    pub(crate) fn print_store_notices(&self, store: &Store) -> io::Result<()> {
+        self.print_notices(sentences(&store.notices()))
+    }
+}
+
+impl io::Write for &Session {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.interrupt.check()?;
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).flush()
     }
 }
 

@@ -1,7 +1,5 @@
 //! `zvf clean`.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
@@ -39,7 +37,7 @@ struct Line {
 }
 
 impl Clean {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let failed = || format!("cannot clean {}", self.path);
         let found = list(&self.path).with_context(failed)?;
         let gone = match self.dry_run {
@@ -52,7 +50,7 @@ impl Clean {
             Line { path, state, removed }
         };
         let lines: Vec<Line> = found.iter().map(line).collect();
-        session.print(out, &lines, |out| {
+        session.print(&lines, |out| {
             for (line, leftover) in lines.iter().zip(&found) {
                 let verb = match leftover.state {
                     _ if line.removed => "removed",

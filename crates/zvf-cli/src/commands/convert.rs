@@ -5,7 +5,6 @@ mod parts;
 
 pub(crate) use self::parts::run_part;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -87,7 +86,7 @@ enum To {
 }
 
 impl Convert {
-    pub(crate) async fn run(mut self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(mut self, session: &Session) -> CommandResult {
         // The copies are removed when the command ends.
         let _fetched = self.fetch_inputs(session).await?;
         let to = match self.to {
@@ -111,26 +110,24 @@ impl Convert {
             }
         }
         match (to, store) {
-            (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
+            (To::Store, Some(store)) => self.convert_store_to_store(session, &store).await,
             (To::Store, None) => {
                 self.check_whole()?;
                 let Self { inputs, output, dry_run, options, .. } = self;
-                Create::new(inputs, output, dry_run, *options).run(session, out).await
+                Create::new(inputs, output, dry_run, *options).run(session).await
             }
             (To::Format(format), Some(store)) if self.is_for_each_object() => {
-                self.convert_objects(session, &store, format, out).await
+                self.convert_objects(session, &store, format).await
             }
             (_, None) if self.is_for_each_object() => refuse(format!(
                 "{} names one file for each object, which needs a store as input; create a store \
                  from the input first, and convert that",
                 self.output
             )),
-            (To::Format(format), Some(store)) => {
-                self.convert_store(session, &store, format, out).await
-            }
+            (To::Format(format), Some(store)) => self.convert_store(session, &store, format).await,
             (To::Format(format), None) => {
                 self.check_whole()?;
-                self.convert_files(session, format, out).await
+                self.convert_files(session, format).await
             }
         }
     }
@@ -180,18 +177,13 @@ impl Convert {
     }
 
     /// Writes the answers of a store to a new store, which gets its own layout.
-    async fn convert_store_to_store(
-        self,
-        session: &Session,
-        store: &str,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    async fn convert_store_to_store(self, session: &Session, store: &str) -> CommandResult {
         if !self.dry_run && self.narrow.first_given().is_none() && self.options.is_default() {
             let new = NewRepository::begin(&self.output, self.options.scratch(), session).await?;
             if let Some(new) = new {
                 let copied = session.batch_store(store).await?;
                 new.publish_store(&copied, &format!("copied from {store}"), session).await?;
-                session.print_notices(out, [format!("copied unchanged to {}", self.output)])?;
+                session.print_notices([format!("copied unchanged to {}", self.output)])?;
                 return Ok(Outcome::Clean);
             }
         }
@@ -204,9 +196,9 @@ impl Convert {
             kind,
         });
         let sources = sources.collect();
-        session.print_notices(out, notes.iter().cloned())?;
+        session.print_notices(notes.iter().cloned())?;
         let Self { output, dry_run, options, .. } = self;
-        Create::from_sources((sources, notes), output, dry_run, *options).run(session, out).await
+        Create::from_sources((sources, notes), output, dry_run, *options).run(session).await
     }
 
     /// Returns the query of each kind, and notes about the store.
@@ -230,7 +222,7 @@ impl Convert {
         if kinds.len() > 1 && !several_kinds {
             notes.push(describe_left_out(kinds.drain(1..), "the store", "the output"));
         }
-        session.print_store_notices(&mut std::io::sink(), reader.store())?;
+        session.print_store_notices(reader.store())?;
         Ok(StoreQueries { reader, query, kinds, notes })
     }
 
@@ -269,18 +261,12 @@ impl Convert {
     }
 
     /// Writes the answer of a store.
-    async fn convert_store(
-        &self,
-        session: &Session,
-        store: &str,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    async fn convert_store(&self, session: &Session, store: &str, format: Format) -> CommandResult {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
         let sources =
             exports.into_iter().map(|export| -> job::Input { (Box::new(export), None) }).collect();
-        self.write(session, (self.job(), format), (sources, notes), out).await
+        self.write(session, (self.job(), format), (sources, notes)).await
     }
 
     /// Writes `sources` of the input, which lack what `notes` say.
@@ -289,23 +275,17 @@ impl Convert {
         session: &Session,
         (job, format): (Job, Format),
         (mut sources, notes): (Vec<job::Input>, Vec<String>),
-        out: &mut dyn Write,
     ) -> CommandResult {
         if let Some(file) = &self.reference {
             let image = zvf::convert::write::read_image(file)?;
             let headers = sources.iter_mut().map(|(source, _)| source.header_mut());
             headers.for_each(|header| zvf::convert::write::set_image(header, &image));
         }
-        job.write(session, format, sources, notes, out).await
+        job.write(session, format, sources, notes).await
     }
 
     /// Writes the geometry of files.
-    async fn convert_files(
-        &self,
-        session: &Session,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    async fn convert_files(&self, session: &Session, format: Format) -> CommandResult {
         let (recipe, _stop) = self.options.recipe(session)?;
         // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
@@ -351,7 +331,7 @@ impl Convert {
         let bytes = size.map(|size| (counter, size));
         let sources =
             readers.into_iter().map(|reader| -> job::Input { (Box::new(reader), bytes.clone()) });
-        self.write(session, (self.job(), format), (sources.collect(), notes), out).await
+        self.write(session, (self.job(), format), (sources.collect(), notes)).await
     }
 }
 

@@ -74,7 +74,7 @@ impl Create {
         Self { files, store, dry_run, options, sources, unread }
     }
 
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let (mut recipe, stop) = self.options.recipe(session)?;
         if !self.sources.is_empty() {
             recipe.keep_ids = true;
@@ -107,7 +107,7 @@ impl Create {
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
-            return print((&layouts, &self.unread), None, session, out);
+            return print((&layouts, &self.unread), None, session);
         }
         total.store(layouts.iter().map(|layout| layout.vertices).sum(), Ordering::Relaxed);
         let copy = repository.as_ref().map(NewRepository::store);
@@ -117,7 +117,7 @@ impl Create {
         if let Some(repository) = repository {
             repository.publish(session).await?;
         }
-        print((&layouts, &self.unread), Some((&report, &self.store)), session, out)
+        print((&layouts, &self.unread), Some((&report, &self.store)), session)
     }
 
     fn context(&self) -> String {
@@ -135,26 +135,24 @@ fn print(
     (layouts, unread): (&Layouts, &[String]),
     made: Option<(&Report, &str)>,
     session: &Session,
-    out: &mut dyn Write,
 ) -> CommandResult {
     if session.json() {
         // One kind is one layout; several are a list.
         let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
         let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
         let value = json!({"layout": layout, "made": made.map(report_json), "losses": unread});
-        table::json(&value, out)?;
+        table::json(&value, &mut session.out())?;
     } else if let Some((report, store)) = made {
-        writeln!(out, "{report}")?;
+        writeln!(session.out(), "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
         let left_out = left_out.cloned().chain(layouts.iter().flat_map(name_other_kinds));
-        session.print_notices(out, left_out.map(|what| format!("not read: {what}")))?;
-        session
-            .print_notices(out, layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;
+        session.print_notices(left_out.map(|what| format!("not read: {what}")))?;
+        session.print_notices(layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;
         let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
-        session.print_notices(out, axes.filter_map(describe_validation_gap))?;
-        session.print_notices(out, [format!("see what it contains: zvf info {store}")])?;
+        session.print_notices(axes.filter_map(describe_validation_gap))?;
+        session.print_notices([format!("see what it contains: zvf info {store}")])?;
     } else {
-        writeln!(out, "{layouts}")?;
+        writeln!(session.out(), "{layouts}")?;
     }
     Ok(Outcome::Clean)
 }

@@ -2,7 +2,6 @@
 
 mod shapes;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -52,7 +51,7 @@ struct DemoStore {
 }
 
 impl Demo {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let begun = Instant::now();
         let folder = &self.folder;
         let context = || format!("cannot create stores in {}", folder.display());
@@ -65,7 +64,7 @@ impl Demo {
         }
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        session.print(out, &json!({"stores": stores, "seconds": seconds}), |out| {
+        session.print(&json!({"stores": stores, "seconds": seconds}), |out| {
         let mut table = Table::titled("kind, >vertices, >objects, >links, >in the box, >written, >queried, >validated, >findings, store");
         stores.iter().for_each(|store| table.row(store.cells()));
         table.print("", out)?;

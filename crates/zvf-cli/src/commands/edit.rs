@@ -19,7 +19,7 @@ use self::input::Input;
 use self::packed::PackedStore;
 use self::verb::Verb;
 use crate::arguments::choice;
-use crate::interrupt::{Interrupt, Interrupted};
+use crate::interrupt::Interrupted;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
@@ -126,7 +126,7 @@ pub(crate) const BOUNDS: [(&str, bool, &str); 2] =
     [("grow", false, "Extend them"), ("refuse", true, "Refuse the transaction")];
 
 impl Edit {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let address = match (&self.verb, &self.store) {
             (Some(verb), _) => verb.store(),
             (None, store) => store.as_deref().unwrap_or_default(), // required without a verb
@@ -147,7 +147,7 @@ impl Edit {
         });
         let line = line.transpose()?;
         if let (true, Some(line)) = (self.show_script, &line) {
-            writeln!(out, "{line}")?;
+            writeln!(session.out(), "{line}")?;
             return Ok(Outcome::Clean);
         }
         let mut folder = Path::new(".");
@@ -161,8 +161,8 @@ impl Edit {
             }
         };
         let mut editor = Editor::open(place, folder, self.options())?;
+        let done = self.go_through(&mut editor, &mut lines, session)?;
         let interrupt = session.interrupt();
-        let done = self.go_through(&mut editor, &mut lines, interrupt, out)?;
         // Before the gate nothing was committed; after it the report states what was.
         if interrupt.has_signal() && !interrupt.gate().is_entered() {
             return Err(Interrupted.into());
@@ -175,7 +175,7 @@ impl Edit {
                 packed.pack(session).await?;
             }
         }
-        show(&report, session, out)?;
+        show(&report, session)?;
         done.map(|()| Outcome::Clean).map_err(anyhow::Error::from)
     }
 
@@ -196,9 +196,9 @@ impl Edit {
         &self,
         editor: &mut Editor,
         lines: &mut dyn io::BufRead,
-        interrupt: &Interrupt,
-        out: &mut dyn Write,
+        session: &Session,
     ) -> anyhow::Result<Result<(), EditError>> {
+        let interrupt = session.interrupt();
         let mut text = String::new();
         let mut number = 0;
         loop {
@@ -219,8 +219,8 @@ impl Edit {
             read?;
             match editor.line(number, &text) {
                 Ok(Some(reply)) if self.replies => {
-                    writeln!(out, "{}", reply.to_json())?;
-                    out.flush()?;
+                    writeln!(session.out(), "{}", reply.to_json())?;
+                    session.out().flush()?;
                 }
                 Ok(_) => {}
                 Err(error) => return Ok(Err(error)),
@@ -274,9 +274,8 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
 pub(crate) fn print_unless_json(
     report: &serde_json::Value,
     session: &Session,
-    out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    if session.json() { Ok(()) } else { print(report, out) }
+    if session.json() { Ok(()) } else { print(report, &mut session.out()) }
 }
 
 /// Prints the report of a command that makes one commit.
@@ -284,31 +283,26 @@ pub(crate) fn finish(
     done: Result<serde_json::Value, EditError>,
     store: &str,
     session: &Session,
-    out: &mut dyn Write,
 ) -> CommandResult {
     let report = match &done {
         Ok(report) => report.clone(),
         Err(error) => zvf::edit::failure(session.place(store)?, error),
     };
-    show(&report, session, out)?;
+    show(&report, session)?;
     done.map(|_| Outcome::Clean).map_err(anyhow::Error::from)
 }
 
 /// Prints a report and its notices.
-fn show(report: &serde_json::Value, session: &Session, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(report: &serde_json::Value, session: &Session) -> anyhow::Result<()> {
     match session.json() {
-        true => writeln!(out, "{report}")?,
-        false => print(report, out)?,
+        true => writeln!(session.out(), "{report}")?,
+        false => print(report, &mut session.out())?,
     }
-    show_notices(report, session, out)
+    show_notices(report, session)
 }
 
-pub(super) fn show_notices(
-    report: &serde_json::Value,
-    session: &Session,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
+pub(super) fn show_notices(report: &serde_json::Value, session: &Session) -> anyhow::Result<()> {
     let notices = report["notices"].as_array().into_iter().flatten();
     let texts = notices.filter_map(|notice| notice["text"].as_str().map(str::to_owned));
-    Ok(session.print_notices(out, texts)?)
+    Ok(session.print_notices(texts)?)
 }

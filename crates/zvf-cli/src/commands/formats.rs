@@ -1,7 +1,5 @@
 //! `zvf formats`.
 
-use std::io::Write;
-
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::convert::Format;
@@ -29,7 +27,7 @@ pub(crate) struct Formats {
 }
 
 impl Formats {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let listed =
             Format::ALL.iter().filter(|format| self.format.is_none_or(|one| one == **format));
         let missing = MissingFormat::ALL.iter().filter(|_| self.format.is_none());
@@ -38,7 +36,7 @@ impl Formats {
             .map(|format| describe(*format))
             .chain(missing.clone().map(describe_missing))
             .collect();
-        session.print(out, &all, |out| {
+        session.print(&all, |out| {
             if let (Some(_), [Value::Object(one)]) = (self.format, all.as_slice()) {
                 for (name, value) in one {
                     let text = match (value.as_bool(), value.as_array()) {

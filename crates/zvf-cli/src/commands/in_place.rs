@@ -3,8 +3,6 @@
 //! With a journal, or in a repository of versions, the command replaces a copy, and the difference is committed, so
 //! that the history continues and the command can be undone.
 
-use std::io::Write;
-
 use crate::session::Session;
 
 /// The store that a command reads, and may replace.
@@ -34,19 +32,14 @@ impl InPlace {
     }
 
     /// Commits the changes, where the store has a journal.
-    pub(crate) fn finish(
-        self,
-        operation: &str,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn finish(self, operation: &str, session: &Session) -> anyhow::Result<()> {
         let Some(rewrite) = self.rewrite else { return Ok(()) };
         let options = zvf::edit::CommitOptions {
             message: Some(format!("zvf {operation}")),
             ..zvf::edit::CommitOptions::default()
         };
         let report = rewrite.commit(operation, &options)?;
-        super::edit::print_unless_json(&report, session, out)
+        super::edit::print_unless_json(&report, session)
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("reading documents");
         let mut summary = Summary::read(&store).await?;
@@ -65,14 +65,16 @@ impl Info {
                 let of_kinds = of_kinds.map(|(kind, all)| json!({"kind": kind, "attributes": all}));
                 summary["stats"] = of_kinds.collect();
             }
-            table::json(&summary, out)?;
+            table::json(&summary, &mut session.out())?;
         } else {
-            print(&self.store, &summary, head, self.full, out)?;
-            stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
+            print(&self.store, &summary, head, self.full, &mut session.out())?;
+            stats
+                .iter()
+                .try_for_each(|(kind, stats)| print_stats(kind, stats, &mut session.out()))?;
         }
-        session.print_store_notices(out, &store)?;
+        session.print_store_notices(&store)?;
         let known: Vec<String> = store.notices().iter().map(ToString::to_string).collect();
-        session.print_notices(out, summary.notices.into_iter().filter(|n| !known.contains(n)))?;
+        session.print_notices(summary.notices.into_iter().filter(|n| !known.contains(n)))?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }

@@ -1,6 +1,5 @@
 //! `zvf ingest`: a store that many processes build.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -97,17 +96,17 @@ impl Place {
 }
 
 impl Ingest {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         match self {
-            Self::Plan(plan) => plan.run(session, out).await,
-            Self::Run(run) => run.run(session, out).await,
-            Self::Finish(finish) => finish.run(session, out).await,
+            Self::Plan(plan) => plan.run(session).await,
+            Self::Run(run) => run.run(session).await,
+            Self::Finish(finish) => finish.run(session).await,
         }
     }
 }
 
 impl Plan {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn run(self, session: &Session) -> CommandResult {
         let (mut recipe, stop) = self.options.recipe(session)?;
         recipe.name_objects = true;
         let folder = self.place.folder()?;
@@ -132,7 +131,7 @@ impl Plan {
         let listed: Vec<_> = listed.collect();
         let plan =
             json!({"layout": layout_json(&planned.layout), "folder": folder, "tasks": listed});
-        session.print(out, &plan, |out| {
+        session.print(&plan, |out| {
             writeln!(out, "{}", planned.layout)?;
             write_stages(&tasks, &done, out, |task, _count| {
                 let what = match task.stage {
@@ -146,13 +145,13 @@ impl Plan {
             let hint = format!(
                 "run each task: zvf ingest run {store} --task N; then: zvf ingest finish {store}"
             );
-            Ok(session.print_notices(out, [hint])?)
+            Ok(session.print_notices([hint])?)
         })
     }
 }
 
 impl Run {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn run(self, session: &Session) -> CommandResult {
         let (building, stop) = self.place.building(session)?;
         let all = building.tasks().all();
         let mut chosen = Vec::new();
@@ -194,12 +193,12 @@ impl Run {
             let stage = task.stage.name();
             (task, json!({"task": number, "stage": stage, "number": task.number, "ran": fresh}))
         });
-        print_ran(session, &ran.collect::<Vec<_>>(), out)
+        print_ran(session, &ran.collect::<Vec<_>>())
     }
 }
 
 impl Finish {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn run(self, session: &Session) -> CommandResult {
         let store = &self.place.store;
         let bar = session.progress("finishing");
         let report = if remove_finished(store, &self.place.folder()?)? {
@@ -210,13 +209,13 @@ impl Finish {
         };
         drop(bar);
         let made = report.as_ref().map(|report| report_json((report, store)));
-        session.print(out, &json!({"made": made}), |out| {
+        session.print(&json!({"made": made}), |out| {
             match &report {
                 Some(report) => writeln!(out, "{report}")?,
                 None => writeln!(out, "{store} was finished by an earlier run")?,
             }
             let hint = format!("see what it contains: zvf info {store}");
-            Ok(session.print_notices(out, [hint])?)
+            Ok(session.print_notices([hint])?)
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Shared by `zvf convert` and `zvf query --output`.
 
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +51,6 @@ impl Job {
         format: Format,
         sources: Vec<Input>,
         unread: Vec<String>,
-        out: &mut dyn Write,
     ) -> CommandResult {
         let mut losses: Vec<Loss> = Vec::new();
         for (source, _) in &sources {
@@ -64,10 +63,10 @@ impl Job {
         self.check_strict(format, &refused)?;
         let lost = [unread, losses].concat();
         if self.dry_run {
-            return print_losses(session, format, &lost, out);
+            return print_losses(session, format, &lost);
         }
         if !self.is_repeated {
-            session.print_notices(&mut *out, lost.iter().cloned())?;
+            session.print_notices(lost.iter().cloned())?;
         }
         let extra = self.extra.clone();
         let usual = WriteOptions::default();
@@ -80,9 +79,10 @@ impl Job {
         let path = Path::new(&self.output);
         let (report, notes) = if self.output == "-" {
             let streams = format.capabilities().streams_out;
+            let mut out = session.out();
             let mut stream = match streams {
-                true => Out::Stream(&mut *out),
-                false => Out::Held(Cursor::new(Vec::new()), &mut *out),
+                true => Out::Stream(&mut out),
+                false => Out::Held(Cursor::new(Vec::new()), &mut out),
             };
             let target = if streams { Target::stream } else { Target::file };
             let written =
@@ -107,7 +107,7 @@ impl Job {
             file.finish()?;
             written
         };
-        self.print(session, format, &report, (&lost, notes), out)
+        self.print(session, format, &report, (&lost, notes))
     }
 
     /// Refuses losses with `--strict`.
@@ -174,7 +174,6 @@ impl Job {
         format: Format,
         report: &Report,
         (lost, notes): (&[String], Vec<String>),
-        out: &mut dyn Write,
     ) -> CommandResult {
         let late = texts(&report.losses);
         if self.output != "-" {
@@ -187,7 +186,7 @@ impl Job {
                 "losses": lost.iter().chain(&late).collect::<Vec<_>>(),
                 "notes": notes,
             });
-            session.print(out, &value, |out| {
+            session.print(&value, |out| {
                 let mut words = vec![table::format_count(report.vertices, "vertex")];
                 if report.objects > 0 {
                     words.push(table::format_count(report.objects, "object"));
@@ -198,7 +197,7 @@ impl Job {
                 Ok(writeln!(out, "{} in {}", words.join(", "), self.output)?)
             })?;
         }
-        session.print_notices(out, late.into_iter().chain(notes))?;
+        session.print_notices(late.into_iter().chain(notes))?;
         Ok(Outcome::Clean)
     }
 }
@@ -210,13 +209,8 @@ fn texts(losses: &[Loss]) -> Vec<String> {
     losses.iter().map(ToString::to_string).collect()
 }
 
-fn print_losses(
-    session: &Session,
-    format: Format,
-    lost: &[String],
-    out: &mut dyn Write,
-) -> CommandResult {
-    session.print(out, &json!({"format": format.token(), "losses": lost}), |out| {
+fn print_losses(session: &Session, format: Format, lost: &[String]) -> CommandResult {
+    session.print(&json!({"format": format.token(), "losses": lost}), |out| {
         if lost.is_empty() {
             writeln!(out, "{format} holds everything")?;
         }

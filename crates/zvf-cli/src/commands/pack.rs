@@ -1,6 +1,6 @@
 //! `zvf pack` and `zvf unpack`: a whole store in one `.tet` file, and the reverse.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -55,7 +55,7 @@ pub(crate) struct Unpack {
 }
 
 impl Pack {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         if self.file.extension().is_none_or(|extension| extension != "tet") {
             return refuse("the name of a packed store must end in .tet");
         }
@@ -88,7 +88,7 @@ impl Pack {
         new.publish().with_context(failed)?;
         drop(progress);
         let file = self.file.display().to_string();
-        session.print(out, &table::place_json("file", &file, &packed)?, |out| {
+        session.print(&table::place_json("file", &file, &packed)?, |out| {
             Ok(writeln!(
                 out,
                 "{file}: {}, {} of {}, {}",
@@ -98,12 +98,12 @@ impl Pack {
                 table::bytes(packed.bytes)
             )?)
         })?;
-        session.finish(out, &store)
+        session.finish(&store)
     }
 }
 
 impl Unpack {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let store = session.batch_store(&self.file).await?;
         nested::check(&self.file, &self.new)?;
         let options = session.build_options(self.overwrite);
@@ -114,7 +114,7 @@ impl Unpack {
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.with_context(failed)?;
         drop(progress);
-        session.print(out, &table::place_json("store", &self.new, &done)?, |out| {
+        session.print(&table::place_json("store", &self.new, &done)?, |out| {
             Ok(writeln!(
                 out,
                 "{}: {}, {} in {}",
@@ -124,7 +124,7 @@ impl Unpack {
                 table::format_count(done.objects, "object")
             )?)
         })?;
-        session.finish(out, &store)
+        session.finish(&store)
     }
 }
 

@@ -6,7 +6,6 @@ mod parts;
 pub(crate) use self::parts::{building, finish_levels};
 
 use std::fmt;
-use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -155,7 +154,7 @@ impl Pyramid {
         Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions())
     }
 
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         #[cfg(not(feature = "reference"))]
         if self.is_reference() {
             return refuse(
@@ -171,10 +170,10 @@ impl Pyramid {
             };
             let place = session.place(&self.store)?;
             let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
-            return edit::finish(done, &self.store, session, out);
+            return edit::finish(done, &self.store, session);
         }
         if self.dry_run {
-            return self.plan(session, out).await;
+            return self.plan(session).await;
         }
         if self.new.is_none() && !self.in_place {
             return refuse(format!(
@@ -230,9 +229,9 @@ impl Pyramid {
         };
         drop((progress, options));
         staging.map_or(Ok(()), |new| new.publish()).map_err(Error::from).with_context(place)?;
-        print(session, (target, &built), (&self.options(session), notices), out)?;
-        in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
-        commit.map_or(Ok(()), |commit| edit::print_unless_json(&commit, session, out))?;
+        print(session, (target, &built), (&self.options(session), notices))?;
+        in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session))?;
+        commit.map_or(Ok(()), |commit| edit::print_unless_json(&commit, session))?;
         Ok(Outcome::Clean)
     }
 
@@ -322,14 +321,14 @@ impl Pyramid {
         Ok(staging)
     }
 
-    async fn plan(&self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn plan(&self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let options = self.options(session);
         let plan = session.during("measuring", PyramidPlan::plan(&store, &options)).await;
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
         let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": steps });
-        session.print(out, &planned, |out| {
+        session.print(&planned, |out| {
             writeln!(out, "level 0: {}", format_count(plan.vertices(), "vertex"))?;
             Ok(steps.iter().try_for_each(|step| writeln!(out, "{step}"))?)
         })
@@ -409,12 +408,11 @@ fn print(
     session: &Session,
     (store, built): (&str, &[LevelReport]),
     (options, notices): (&Options, Vec<String>),
-    out: &mut dyn Write,
 ) -> CommandResult {
     // A level that adds nothing is an ordinary level.
     let additive = options.additive && built.len() > 1;
     let made = json!({"store": store, "additive": additive, "levels": built, "notices": notices});
-    session.print(out, &made, |out| {
+    session.print(&made, |out| {
         for (at, report) in built.iter().enumerate() {
             let adds = additive && at + 1 < built.len();
             writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
@@ -430,7 +428,7 @@ fn print(
                 writeln!(out, "no coarser levels: the store has at most {most}")?;
             }
         }
-        Ok(session.print_notices(out, notices.iter().cloned())?)
+        Ok(session.print_notices(notices.iter().cloned())?)
     })
 }
 

@@ -1,6 +1,5 @@
 //! `zvf render`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -92,7 +91,7 @@ pub(crate) struct Render {
 }
 
 impl Render {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let begun = Instant::now();
         let rule = "images are written as PNG only";
         check_extension(&self.output, "png", rule, self.overwrite)?;
@@ -105,7 +104,7 @@ impl Render {
         picture.write_png(file.writer())?;
         file.finish()?;
         let seconds = begun.elapsed().as_secs_f64();
-        session.print(out, &self.json(&picture, seconds), |out| {
+        session.print(&self.json(&picture, seconds), |out| {
             Ok(writeln!(
                 out,
                 "{}: {} in {seconds:.2} s",
@@ -113,12 +112,12 @@ impl Render {
                 sentence(&picture)
             )?)
         })?;
-        session.print_store_notices(out, reader.store())?;
+        session.print_store_notices(reader.store())?;
         let nowhere = picture.unplaced_vertices();
         let nowhere = (nowhere > 0).then(|| {
             format!("{} left out: the position is not finite", format_count(nowhere, "vertex"))
         });
-        session.print_notices(out, nowhere)?;
+        session.print_notices(nowhere)?;
         Ok(Outcome::Clean)
     }
 

@@ -48,9 +48,9 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         if self.index_faces {
-            self.repair_data(DataRepair::FaceIndex, session, out)?;
+            self.repair_data(DataRepair::FaceIndex, session)?;
         }
         // With a journal, the command repairs a copy, which is committed.
         let in_place = InPlace::begin(&self.store, self.apply, session)?;
@@ -63,8 +63,8 @@ impl Repair {
             ),
             false => None,
         };
-        let mut tidied = self.tidy(session, out)?;
-        let empty = self.list_empty_folders(session, out)?;
+        let mut tidied = self.tidy(session)?;
+        let empty = self.list_empty_folders(session)?;
         tidied.extend(empty.iter().cloned());
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
@@ -74,56 +74,51 @@ impl Repair {
             let mut plan = self.plan_repairs(&address, session, (&name, &empty)).await?;
             rewrites = take_rewrites(&mut plan);
             if session.json() {
-                write_json((&plan, &rewrites), self.apply, &tidied, out)?;
+                write_json((&plan, &rewrites), self.apply, &tidied, &mut session.out())?;
             } else {
-                write_text(&plan, &rewrites, out)?;
+                write_text(&plan, &rewrites, &mut session.out())?;
             }
             let Some(place) = place.as_ref().filter(|_| !plan.is_empty() && round <= ROUNDS) else {
                 break plan;
             };
-            out.flush()?;
+            session.out().flush()?;
             let backup = place.apply(&plan).await;
             let backup = backup.with_context(|| format!("cannot repair {}", self.store))?;
             // With a journal, the history keeps what was replaced.
             let backup = backup.filter(|_| !in_place.has_journal());
             if let (Some(backup), false) = (backup, session.json()) {
-                writeln!(out, "done; the replaced objects are kept in {backup}")?;
+                writeln!(session.out(), "done; the replaced objects are kept in {backup}")?;
             }
         };
         if self.plan {
             let nothing = plan.is_empty() && tidied.is_empty() && rewrites.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
-        in_place.finish("repair", session, out)?;
+        in_place.finish("repair", session)?;
         for repair in [DataRepair::LinkWidths, DataRepair::Columns] {
             if rewrites.iter().any(|(needed, _)| *needed == repair) {
-                self.repair_data(repair, session, out)?;
+                self.repair_data(repair, session)?;
             }
         }
-        let report = validate::look(session, &self.store, &Options::default(), out).await?;
+        let report = validate::look(session, &self.store, &Options::default()).await?;
         if !session.json() {
-            writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
+            writeln!(session.out(), "{}: {}", self.store, validate::sum(&report))?;
         }
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
     }
 
     /// Rewrites cells and rows of the store, as one commit that can be undone.
-    fn repair_data(
-        &self,
-        repair: DataRepair,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    fn repair_data(&self, repair: DataRepair, session: &Session) -> anyhow::Result<()> {
         let report = zvf::edit::repair_data(session.place(&self.store)?, repair)?;
-        super::edit::print_unless_json(&report, session, out)
+        super::edit::print_unless_json(&report, session)
     }
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
-    fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
+    fn tidy(&self, session: &Session) -> anyhow::Result<Vec<PathBuf>> {
         let found = match zvf::clean::list_beside(&self.store) {
             Ok(found) => found,
             Err(error) => {
-                session.print_notices(out, [validate::unknown_leftovers(&error)])?;
+                session.print_notices([validate::unknown_leftovers(&error)])?;
                 Vec::new()
             }
         };
@@ -136,19 +131,15 @@ impl Repair {
         if !session.json() {
             for leftover in &scratch {
                 let folder = leftover.path.display();
-                writeln!(out, "remove {folder} (temporary files of a killed command)")?;
+                writeln!(session.out(), "remove {folder} (temporary files of a killed command)")?;
             }
         }
-        session.print_notices(out, going_on.iter().map(ToString::to_string))?;
+        session.print_notices(going_on.iter().map(ToString::to_string))?;
         Ok(scratch.into_iter().map(|leftover| leftover.path).collect())
     }
 
     /// Returns the folders without files in the store, which a killed writer left, and prints them.
-    fn list_empty_folders(
-        &self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Vec<PathBuf>> {
+    fn list_empty_folders(&self, session: &Session) -> anyhow::Result<Vec<PathBuf>> {
         let path = PathBuf::from(self.store.strip_prefix("file://").unwrap_or(&self.store));
         if !path.is_dir() {
             return Ok(Vec::new());
@@ -158,7 +149,11 @@ impl Repair {
         let empty: Vec<PathBuf> = empty.map(|(folder, _modified)| folder).collect();
         if !session.json() {
             for folder in &empty {
-                writeln!(out, "remove {} (empty, left by a killed command)", folder.display())?;
+                writeln!(
+                    session.out(),
+                    "remove {} (empty, left by a killed command)",
+                    folder.display()
+                )?;
             }
         }
         Ok(empty)

@@ -130,9 +130,9 @@ struct LimitOptions {
 }
 
 impl Serve {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let config = self.config(session)?;
-        serve_until_interrupt(config, self.open, session, out).await
+        serve_until_interrupt(config, self.open, session).await
     }
 
     fn config(&self, session: &Session) -> anyhow::Result<Config> {
@@ -182,7 +182,6 @@ pub(crate) async fn serve_until_interrupt(
     config: Config,
     opens: bool,
     session: &Session,
-    out: &mut dyn Write,
 ) -> CommandResult {
     let has_precomputed = config.has_precomputed;
     let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
@@ -200,34 +199,37 @@ pub(crate) async fn serve_until_interrupt(
         .map(|page| format!("{root}{page}"))
         .collect();
     if session.json() {
-        writeln!(out, "{described}")?;
+        writeln!(session.out(), "{described}")?;
     } else {
-        writeln!(out, "{root}/")?;
+        writeln!(session.out(), "{root}/")?;
         for (name, page) in server.store_names().iter().zip(&pages) {
-            writeln!(out, "  {name}  {page}")?;
+            writeln!(session.out(), "  {name}  {page}")?;
         }
         if let Some(page) = described["page"].as_str() {
-            writeln!(out, "  all of them  {root}{page}")?;
+            writeln!(session.out(), "  all of them  {root}{page}")?;
         }
         for store in described["stores"].as_array().into_iter().flatten() {
             if let Some(view) = store["neuroglancer"].as_str() {
-                writeln!(out, "  {}  {view}", store["name"].as_str().unwrap_or_default())?;
+                writeln!(
+                    session.out(),
+                    "  {}  {view}",
+                    store["name"].as_str().unwrap_or_default()
+                )?;
             }
         }
         let is_closed = has_precomputed && described["stores"][0]["neuroglancer"].is_null();
-        session.print_notices(out, is_closed.then(|| NO_CLIENT.to_owned()))?;
+        session.print_notices(is_closed.then(|| NO_CLIENT.to_owned()))?;
         let is_everywhere = server.address().ip().is_unspecified();
-        session.print_notices(out, is_everywhere.then(|| EVERYWHERE.to_owned()))?;
-        session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
+        session.print_notices(is_everywhere.then(|| EVERYWHERE.to_owned()))?;
+        session.print_notices(Some("Ctrl-C stops the server".to_owned()))?;
     }
-    out.flush()?;
+    session.out().flush()?;
     if opens {
         let page = if let [page] = &pages[..] { page.clone() } else { format!("{root}/") };
         if let Err(error) = open_browser(&page) {
-            session.print_notices(
-                out,
-                Some(format!("no browser could be started ({error}): open {page}")),
-            )?;
+            session.print_notices(Some(format!(
+                "no browser could be started ({error}): open {page}"
+            )))?;
         }
     }
     let interrupt = session.interrupt();

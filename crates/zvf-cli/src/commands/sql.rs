@@ -25,14 +25,14 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let Some(program) = find() else {
             return refuse(
                 "the program zvf-sql was not found next to zvf or on PATH; install it with: cargo \
                  install --path crates/zvf-sql",
             );
         };
-        out.flush()?;
+        session.out().flush()?;
         let mut command = Command::new(&program);
         command.args(session.passed_words()).args(self.arguments);
         let status =

@@ -27,9 +27,9 @@ pub(crate) struct Vacuum {
 }
 
 impl Vacuum {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let done = edit::vacuum(self.writing.place(&self.store, session)?, self.dry_run);
-        finish(done, &self.store, session, out)
+        finish(done, &self.store, session)
     }
 }
 
@@ -68,7 +68,7 @@ const IDS: [(&str, MergeIds, &str); 3] = [
 ];
 
 impl JoinStores {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let from: anyhow::Result<Vec<_>> =
             self.from.iter().map(|store| session.place(store)).collect();
         let into = self.committing.writing.place(&self.into, session)?;
@@ -78,7 +78,7 @@ impl JoinStores {
             ..self.committing.options()
         };
         let done = edit::merge(into, &from?, self.ids, self.group_by_source, &options);
-        finish(done, &self.into, session, out)
+        finish(done, &self.into, session)
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Divide {
 }
 
 impl Divide {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let by = match self.by.as_str() {
             "group" => Division::Groups,
             "object" => Division::Objects,
@@ -139,12 +139,12 @@ impl Divide {
         );
         if let (false, Ok(report)) = (session.json(), &done) {
             for part in report["stores"].as_array().into_iter().flatten() {
-                writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;
+                writeln!(session.out(), "{}", part["store"].as_str().unwrap_or_default())?;
             }
-            show_notices(report, session, out)?;
+            show_notices(report, session)?;
             return Ok(Outcome::Clean);
         }
-        finish(done, &self.store, session, out)
+        finish(done, &self.store, session)
     }
 }
 
@@ -185,7 +185,7 @@ const UNMATCHED: [(&str, bool, &str); 2] =
     [("ignore", false, "Leave them out"), ("error", true, "Fail")];
 
 impl Attach {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         let join = Join {
             key: self.key,
             on: self.on,
@@ -196,6 +196,6 @@ impl Attach {
         };
         let place = self.committing.writing.place(&self.store, session)?;
         let done = edit::attach(place, &self.table, &join, &self.committing.options());
-        finish(done, &self.store, session, out)
+        finish(done, &self.store, session)
     }
 }

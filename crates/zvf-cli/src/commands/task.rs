@@ -4,8 +4,6 @@ mod finish;
 mod plan;
 mod run;
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use zvf::Timeouts;
@@ -43,11 +41,11 @@ pub(crate) struct Remove {
 }
 
 impl Task {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         match self {
-            Self::Plan(plan) => plan.run(session, out).await,
-            Self::Run(run) => run.run(session, out).await,
-            Self::Finish(finish) => finish.run(session, out).await,
+            Self::Plan(plan) => plan.run(session).await,
+            Self::Run(run) => run.run(session).await,
+            Self::Finish(finish) => finish.run(session).await,
             Self::Remove(remove) => {
                 tasks(session, &remove.folder).await?.remove().await?;
                 Ok(Outcome::Clean)

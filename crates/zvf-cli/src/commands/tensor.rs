@@ -3,7 +3,6 @@
 mod convert;
 mod values;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -114,22 +113,22 @@ enum File {
 }
 
 impl Tensor {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         match self {
             Self::Info(Info { file, chunks, which }) => match open(session, &file).await? {
-                File::Tet(tet) => info(session, &file, &tet, chunks, &which, out),
-                File::Blocks(array) => block_info(session, &file, &array, out),
+                File::Tet(tet) => info(session, &file, &tet, chunks, &which),
+                File::Blocks(array) => block_info(session, &file, &array),
             },
             Self::Chunks(Chunks { file, which }) => match open(session, &file).await? {
-                File::Tet(tet) => info(session, &file, &tet, true, &which, out),
+                File::Tet(tet) => info(session, &file, &tet, true, &which),
                 File::Blocks(_) => {
                     refuse(format!("{file} is not a .tet file: it has no index of chunks"))
                 }
             },
-            Self::Get(get) => get.run(session, out).await,
-            Self::Verify(verify) => verify.run(session, out).await,
-            Self::Convert(convert) => convert.run(session, out).await,
-            Self::Pack(pack) => pack.run(session, out).await,
+            Self::Get(get) => get.run(session).await,
+            Self::Verify(verify) => verify.run(session).await,
+            Self::Convert(convert) => convert.run(session).await,
+            Self::Pack(pack) => pack.run(session).await,
         }
     }
 }
@@ -169,7 +168,6 @@ fn info(
     file: &TensorFile,
     chunks: bool,
     which: &Which,
-    out: &mut dyn Write,
 ) -> CommandResult {
     let parsed = file.container().view()?;
     let rows = parsed.index().rows();
@@ -230,7 +228,7 @@ fn info(
             "metadata": file.metadata(),
         },
     });
-    session.print(out, &summary, |out| {
+    session.print(&summary, |out| {
         writeln!(
             out,
             "{path}: {}, {}, {}",
@@ -287,12 +285,7 @@ fn codec(row: &Row) -> &'static str {
     }
 }
 
-fn block_info(
-    session: &Session,
-    path: &str,
-    array: &BlockArray,
-    out: &mut dyn Write,
-) -> CommandResult {
+fn block_info(session: &Session, path: &str, array: &BlockArray) -> CommandResult {
     let geometry = array.geometry();
     let names: Vec<String> = array
         .metalayers()?
@@ -310,7 +303,7 @@ fn block_info(
         "blocks_per_chunk": geometry.block_count(),
         "metalayers": names,
     });
-    session.print(out, &summary, |out| {
+    session.print(&summary, |out| {
         let dtype = array.dtype().map_or_else(
             || format!("{}-byte items", array.item_size()),
             |dtype| EscapedName(dtype).to_string(),
@@ -326,7 +319,7 @@ fn block_info(
 }
 
 impl Get {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn run(self, session: &Session) -> CommandResult {
         if let Some(path) = &self.output {
             check_extension(path, "npy", "slices are written as npy only", self.overwrite)?;
         }
@@ -352,45 +345,40 @@ impl Get {
                 };
                 let array = tensor.slice(&slice, &memory).await;
                 let array = array.with_context(failed)?;
-                self.put(session, out, &Values::from_array(&array))?;
+                self.put(session, &Values::from_array(&array))?;
             }
             File::Blocks(array) => {
                 let values = array.slice(&slice, &memory).await;
                 let values = values.with_context(failed)?;
-                self.put(session, out, &Values::from_blocks(&values))?;
+                self.put(session, &Values::from_blocks(&values))?;
             }
         }
         Ok(Outcome::Clean)
     }
 
-    fn put(
-        &self,
-        session: &Session,
-        out: &mut dyn Write,
-        values: &Values<'_>,
-    ) -> anyhow::Result<()> {
+    fn put(&self, session: &Session, values: &Values<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.output {
             let mut file = NewFile::create(path, session.interrupt())?;
             values.npy(file.writer())?;
             return file.finish();
         }
         if session.json() {
-            return table::json(&values.json(), out);
+            return table::json(&values.json(), &mut session.out());
         }
-        values.print(out)?;
+        values.print(&mut session.out())?;
         Ok(())
     }
 }
 
 impl Verify {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    async fn run(self, session: &Session) -> CommandResult {
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         let file = match open(session, &self.file).await {
             Ok(file) => file,
             // A file that does not open is reported as a fault.
             Err(error) => match damage_line(&error) {
                 Some(line) => {
-                    return print_faults(session, out, &self.file, &[("open".to_owned(), line)]);
+                    return print_faults(session, &self.file, &[("open".to_owned(), line)]);
                 }
                 None => return Err(error),
             },
@@ -413,7 +401,7 @@ impl Verify {
             }
             File::Blocks(_) => {}
         }
-        print_faults(session, out, &self.file, &faults)
+        print_faults(session, &self.file, &faults)
     }
 }
 
@@ -423,16 +411,11 @@ fn damage_line(error: &anyhow::Error) -> Option<String> {
     fault.class().is_damage().then(|| fault.to_string())
 }
 
-fn print_faults(
-    session: &Session,
-    out: &mut dyn Write,
-    path: &str,
-    faults: &[(String, String)],
-) -> CommandResult {
+fn print_faults(session: &Session, path: &str, faults: &[(String, String)]) -> CommandResult {
     let fault = |(rule, text): &(String, String)| json!({ "rule": rule, "text": text });
     let list: Vec<Value> = faults.iter().map(fault).collect();
     let value = json!({ "path": path, "ok": faults.is_empty(), "faults": list });
-    session.print(out, &value, |out| {
+    session.print(&value, |out| {
         if faults.is_empty() {
             writeln!(out, "{path}: ok")?;
         }

@@ -1,6 +1,5 @@
 //! `zvf view`.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +49,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         if !self.bind.ip().is_loopback() {
             return refuse(format!(
                 "{} is not an address of this machine only; use zvf serve with --auth or --public",
@@ -58,21 +57,16 @@ impl View {
             ));
         }
         if let Some(folder) = &self.write_page {
-            return write_page(folder, self.overwrite, session, out);
+            return write_page(folder, self.overwrite, session);
         }
         let mut config = Config::new(self.store, self.bind);
         config.options = session.options(Timeouts::INTERACTIVE);
-        serve_until_interrupt(config, !self.no_open, session, out).await
+        serve_until_interrupt(config, !self.no_open, session).await
     }
 }
 
 /// Writes the page as files for static hosting.
-fn write_page(
-    folder: &Path,
-    overwrite: bool,
-    session: &Session,
-    out: &mut dyn Write,
-) -> CommandResult {
+fn write_page(folder: &Path, overwrite: bool, session: &Session) -> CommandResult {
     let context = || format!("cannot write the viewer to {}", folder.display());
     std::fs::create_dir_all(folder).with_context(context)?;
     let files = zvf_serve::static_viewer_files().with_context(context)?;
@@ -89,7 +83,7 @@ fn write_page(
         bytes += contents.len();
     }
     let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
-    session.print(out, &json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
+    session.print(&json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
         let count = table::format_count(files.len(), "file");
         let bytes = table::bytes(to_u64(bytes));
         writeln!(out, "{count}, {bytes} in {}", folder.display())?;

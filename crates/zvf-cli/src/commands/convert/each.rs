@@ -1,7 +1,6 @@
 //! One file for each object: an output whose name has `{id}` or `{name}`.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::Write;
 use std::path::Path;
 
 use zvf::convert::Format;
@@ -27,7 +26,6 @@ impl Convert {
         session: &Session,
         store: &str,
         format: Format,
-        out: &mut dyn Write,
     ) -> CommandResult {
         let queries = self.plan_queries(session, store, false).await?;
         let StoreQueries { reader, query, kinds, mut notes } = queries;
@@ -46,7 +44,7 @@ impl Convert {
             let job = Job { output, is_repeated, ..self.job() };
             let sources: Vec<job::Input> = vec![(Box::new(export), None)];
             let sources = (sources, std::mem::take(&mut notes));
-            self.write(session, (job, format), sources, out).await?;
+            self.write(session, (job, format), sources).await?;
             is_repeated = true;
         }
         Ok(Outcome::Clean)

@@ -126,7 +126,9 @@ pub(crate) async fn run_part(
     convert.output = text_of(run.path())?;
     convert.part = part.cloned();
     tasks.check_store_now(&open).await?;
-    convert.run(session, &mut io::sink()).await?;
+    let silent = session.silenced();
+    convert.run(&silent).await?;
+    silent.check_maps()?;
     tasks.check_store_now(&open).await?;
     let is_first = tasks.finish_part(number, run).await?;
     Ok(if is_first { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })

@@ -32,7 +32,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    pub(super) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) fn run(self, session: &Session) -> CommandResult {
         let commit = self.b.parse::<u64>().ok().filter(|_| !std::path::Path::new(&self.b).exists());
         let side = |address: &str, head| -> anyhow::Result<zvf::edit::Side> {
             Ok(zvf::edit::Side { place: session.place(address)?, head })
@@ -48,7 +48,7 @@ impl Diff {
             }
         };
         let report = zvf::edit::diff(&a, &b)?;
-        session.print(out, &report, |out| Ok(print(&report, out)?))?;
+        session.print(&report, |out| Ok(print(&report, out)?))?;
         let differs = self.exit_code && report["same"] == false;
         Ok(if differs { Outcome::Findings } else { Outcome::Clean })
     }

@@ -32,14 +32,14 @@ pub(crate) enum History {
 }
 
 impl History {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) fn run(self, session: &Session) -> CommandResult {
         match self {
-            Self::Log(command) => command.run(session, out),
-            Self::Show(command) => command.run(session, out),
-            Self::Diff(command) => command.run(session, out),
-            Self::Undo(command) => command.run(session, out),
-            Self::Checkout(command) => command.run(session, out),
-            Self::Gc(command) => command.run(session, out),
+            Self::Log(command) => command.run(session),
+            Self::Show(command) => command.run(session),
+            Self::Diff(command) => command.run(session),
+            Self::Undo(command) => command.run(session),
+            Self::Checkout(command) => command.run(session),
+            Self::Gc(command) => command.run(session),
         }
     }
 }
@@ -58,9 +58,9 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    fn run(self, session: &Session) -> CommandResult {
         let list = edit::log(session.place(&self.store)?, self.limit)?;
-        session.print(out, &list, |out| {
+        session.print(&list, |out| {
             if list.is_empty() {
                 return Ok(writeln!(out, "no commits")?);
             }
@@ -102,9 +102,9 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    fn run(self, session: &Session) -> CommandResult {
         let commit = edit::show(session.place(&self.store)?, self.commit)?;
-        session.print(out, &commit, |out| {
+        session.print(&commit, |out| {
             for name in ["head", "txid", "time", "writer", "message", "undoes"] {
                 if !commit[name].is_null() {
                     writeln!(
@@ -160,7 +160,7 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    fn run(self, session: &Session) -> CommandResult {
         let place = self.committing.writing.place(&self.store, session)?;
         let what = match (&self.commit, self.to) {
             (Some(id), _) => edit::Undo::Commit(edit::find_commit(&place, id)?),
@@ -168,7 +168,7 @@ impl Undo {
             (None, None) => edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
         };
         let done = edit::undo(place, what, &self.committing.options());
-        finish(done, &self.store, session, out)
+        finish(done, &self.store, session)
     }
 }
 
@@ -186,11 +186,13 @@ pub(crate) struct Checkout {
 }
 
 impl Checkout {
-    fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    fn run(self, session: &Session) -> CommandResult {
         let done = edit::checkout(session.place(&self.store)?, self.commit, Path::new(&self.out))?;
         match session.json() {
-            true => writeln!(out, "{done}")?,
-            false => writeln!(out, "{} is {} at commit {}", self.out, self.store, self.commit)?,
+            true => writeln!(session.out(), "{done}")?,
+            false => {
+                writeln!(session.out(), "{} is {} at commit {}", self.out, self.store, self.commit)?
+            }
         }
         Ok(Outcome::Clean)
     }
@@ -225,7 +227,7 @@ pub(crate) struct Gc {
 }
 
 impl Gc {
-    fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    fn run(self, session: &Session) -> CommandResult {
         let what = || -> Result<edit::Collect, EditError> {
             Ok(edit::Collect {
                 grace: edit::parse_duration(&self.grace)?,
@@ -241,8 +243,12 @@ impl Gc {
             let removed = |name: &str| report["removed"][name].as_u64().unwrap_or_default();
             let verb = if self.dry_run { "would remove" } else { "removed" };
             let files = table::format_count(removed("files"), "file");
-            writeln!(out, "{verb} {files}, {} of the journal", table::bytes(removed("bytes")))?;
+            writeln!(
+                session.out(),
+                "{verb} {files}, {} of the journal",
+                table::bytes(removed("bytes"))
+            )?;
         }
-        finish(done, &self.store, session, out)
+        finish(done, &self.store, session)
     }
 }

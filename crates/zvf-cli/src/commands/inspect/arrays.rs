@@ -26,7 +26,7 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let mut arrays = session.during("listing", inspect::Arrays::list(&store)).await?;
         if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
@@ -43,8 +43,8 @@ impl Arrays {
                 ));
             }
         }
-        session.print(out, &arrays, |out| print(&arrays, out))?;
-        session.finish(out, &store)
+        session.print(&arrays, |out| print(&arrays, out))?;
+        session.finish(&store)
     }
 }
 

@@ -92,12 +92,12 @@ struct What {
 }
 
 impl Blobs {
-    pub(super) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) fn run(self, session: &Session) -> CommandResult {
         let (report, strict, show) = match self {
             Self::Show(Show { what, items }) => (what.report(table::limit(items))?, false, true),
             Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
         };
-        session.print(out, &report, |out| print(&report, strict, show, out))?;
+        session.print(&report, |out| print(&report, strict, show, out))?;
         Ok(if report.is_sound(strict) { Outcome::Clean } else { Outcome::Findings })
     }
 }

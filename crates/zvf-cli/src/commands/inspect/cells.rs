@@ -38,15 +38,15 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let key = self.chunk.parse::<ChunkKey>().map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let level = levels.first().ok_or_else(|| Usage::new("the level is empty"))?;
         let view =
             CellView::read(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
-        session.print(out, &view, |out| print(&view, out))?;
-        session.print_store_notices(out, &store)?;
+        session.print(&view, |out| print(&view, out))?;
+        session.print_store_notices(&store)?;
         Ok(if view.faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
     }
 }

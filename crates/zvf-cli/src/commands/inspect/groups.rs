@@ -33,7 +33,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let level = session.level(&store, self.level).await?;
         let group_numbers = match self.groups.as_slice() {
@@ -42,8 +42,8 @@ impl Groups {
         };
         let max_members = table::limit(self.limit);
         let groups = GroupView::read(&level, group_numbers.as_deref(), max_members).await?;
-        session.print(out, &groups, |out| print(&groups, out))?;
-        session.finish(out, &store)
+        session.print(&groups, |out| print(&groups, out))?;
+        session.finish(&store)
     }
 }
 

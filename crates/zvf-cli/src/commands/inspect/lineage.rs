@@ -1,7 +1,5 @@
 //! `zvf inspect lineage`.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
@@ -52,7 +50,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         if self.vertices.is_empty() && self.objects.is_empty() {
             return refuse(
                 "no vertex or object is given; give some, as in --vertex 0.3/17 or --object 7",
@@ -86,7 +84,7 @@ impl Lineage {
         let all = json!({
             "from": self.from, "to": self.to, "links": linked_ends, "all": links.len(),
         });
-        session.print(out, &all, |out| {
+        session.print(&all, |out| {
             let (from, to) = (format!("level {from}"), format!("level {to}"));
             let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
             for LinkedEnds { from, to } in &linked_ends {

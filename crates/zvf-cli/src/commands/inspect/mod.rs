@@ -7,8 +7,6 @@ mod groups;
 mod lineage;
 mod objects;
 
-use std::io::Write;
-
 use clap::Subcommand;
 
 use self::arrays::Arrays;
@@ -38,14 +36,14 @@ pub(crate) enum Inspect {
 }
 
 impl Inspect {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         match self {
-            Self::Arrays(command) => command.run(session, out).await,
-            Self::Objects(command) => command.run(session, out).await,
-            Self::Groups(command) => command.run(session, out).await,
-            Self::Cells(command) => command.run(session, out).await,
-            Self::Lineage(command) => command.run(session, out).await,
-            Self::Blobs(command) => command.run(session, out),
+            Self::Arrays(command) => command.run(session).await,
+            Self::Objects(command) => command.run(session).await,
+            Self::Groups(command) => command.run(session).await,
+            Self::Cells(command) => command.run(session).await,
+            Self::Lineage(command) => command.run(session).await,
+            Self::Blobs(command) => command.run(session),
         }
     }
 }

@@ -38,15 +38,14 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let limit = table::limit(self.limit);
         if let Some(ids) = &self.ids {
             let objects = read_objects(&levels, ids, limit).await?;
-            session.print(out, &objects, |out| {
-                objects.iter().try_for_each(|object| print(object, out))
-            })?;
+            session
+                .print(&objects, |out| objects.iter().try_for_each(|object| print(object, out)))?;
         } else {
             let mut all = Vec::new();
             for (n, level) in levels.iter().enumerate() {
@@ -62,15 +61,15 @@ impl Objects {
                     continue;
                 }
                 if let Some(kind) = level.kinds().first().filter(|_| levels.len() > 1) {
-                    writeln!(out, "{}{kind}", if n > 0 { "\n" } else { "" })?;
+                    writeln!(session.out(), "{}{kind}", if n > 0 { "\n" } else { "" })?;
                 }
-                list(&objects, slots, out)?;
+                list(&objects, slots, &mut session.out())?;
             }
             if session.json() {
-                table::json(&all, out)?;
+                table::json(&all, &mut session.out())?;
             }
         }
-        session.finish(out, &store)
+        session.finish(&store)
     }
 }
 

@@ -1,7 +1,5 @@
 //! `zvf pyramid` by tasks, one per level.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use zvf::Timeouts;
 use zvf::pyramid::PyramidEvent;
@@ -49,7 +47,6 @@ pub(crate) fn building(session: &Session) -> BuildOptions {
 pub(crate) async fn finish_levels(
     session: &Session,
     (tasks, job): (&Tasks, &PyramidJob),
-    out: &mut dyn Write,
 ) -> CommandResult {
     let (open, how) = (session.options(Timeouts::BATCH), building(session));
     let store = tasks.store()?;
@@ -63,7 +60,7 @@ pub(crate) async fn finish_levels(
     let built = tasks.finish_pyramid(&open, &how, on_event).await;
     drop(progress);
     match built? {
-        Some(built) => super::print(session, (store, &built), (&job.options, notices), out),
-        None => print_earlier(session, store, "levels", out),
+        Some(built) => super::print(session, (store, &built), (&job.options, notices)),
+        None => print_earlier(session, store, "levels"),
     }
 }

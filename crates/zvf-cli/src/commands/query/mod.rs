@@ -87,9 +87,9 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         if let Some(format) = self.other_format() {
-            return self.export(session, format, out).await;
+            return self.export(session, format).await;
         }
         let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
@@ -99,7 +99,7 @@ impl Query {
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
             let notice = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
-            session.print_notices(&mut *out, notice)?;
+            session.print_notices(notice)?;
             query.kind = kind;
         }
         let kind = match kind {
@@ -116,12 +116,12 @@ impl Query {
         if self.count {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
-            print_counts(&counts, session, out)?;
+            print_counts(&counts, session)?;
             let is_empty = counts.vertices == 0;
             let Counts { missing, unknown_objects, truncated, .. } = &counts;
             let words = describe_gaps(missing, unknown_objects, *truncated, is_empty);
-            print_notices(session, out, reader.store(), words)?;
-            session.print_notices(out, outside.filter(|_| is_empty))?;
+            print_notices(session, reader.store(), words)?;
+            session.print_notices(outside.filter(|_| is_empty))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -138,11 +138,12 @@ impl Query {
                 sink.write(answer.batch.clone())?;
                 sink.finish(kind)?;
             }
-            explain(&plan, &answer, session, out)?;
-            print_notices(session, out, reader.store(), describe_answer(&answer))?;
+            explain(&plan, &answer, session)?;
+            print_notices(session, reader.store(), describe_answer(&answer))?;
             return Ok(Outcome::Clean);
         }
-        let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
+        let mut out = session.out();
+        let mut sink = self.sink(session, &output, Some(&mut out), &axes)?;
         let (written, remarks) = if self.stream || self.streams_rows(kind, &output) {
             let on_progress = |n| progress.count("", to_u64(n), "vertex");
             let check = || self.check_lacking(&reader, &output);
@@ -157,11 +158,10 @@ impl Query {
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        print_notices(session, out, reader.store(), remarks)?;
-        session.print_notices(out, outside.filter(|_| written == 0))?;
-        session.print_notices(out, left_out_words(kind, left_out))?;
-        session
-            .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
+        print_notices(session, reader.store(), remarks)?;
+        session.print_notices(outside.filter(|_| written == 0))?;
+        session.print_notices(left_out_words(kind, left_out))?;
+        session.print_notices(output.file.as_ref().map(|path| format_written(written, path)))?;
         Ok(Outcome::Clean)
     }
 
@@ -173,12 +173,7 @@ impl Query {
     }
 
     /// Writes the answer with all attributes of its objects, as `zvf convert` does.
-    async fn export(
-        &self,
-        session: &Session,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    async fn export(&self, session: &Session, format: Format) -> CommandResult {
         let given = first_set(&[
             ("--elements", self.elements.is_some()),
             ("--no-elements", self.no_elements),
@@ -207,7 +202,7 @@ impl Query {
             overwrite: self.overwrite,
             ..Job::default()
         };
-        job.write(session, format, vec![(Box::new(export), None)], Vec::new(), out).await
+        job.write(session, format, vec![(Box::new(export), None)], Vec::new()).await
     }
 
     /// Returns the files to write; invalid combinations are refused before any work.
@@ -421,19 +416,14 @@ fn describe_gaps(
 }
 
 /// Prints the notices of the store, and those of the answer.
-fn print_notices(
-    session: &Session,
-    out: &mut dyn Write,
-    store: &Store,
-    of_answer: Vec<String>,
-) -> anyhow::Result<()> {
+fn print_notices(session: &Session, store: &Store, of_answer: Vec<String>) -> anyhow::Result<()> {
     let of_store = sentences(&store.notices());
-    Ok(session.print_notices(out, of_store.into_iter().chain(of_answer))?)
+    Ok(session.print_notices(of_store.into_iter().chain(of_answer))?)
 }
 
-fn explain(plan: &Plan, answer: &Answer, session: &Session, out: &mut dyn Write) -> CommandResult {
+fn explain(plan: &Plan, answer: &Answer, session: &Session) -> CommandResult {
     let explained = json!({"plan": plan, "answer": answer_json(answer)});
-    session.print(out, &explained, |out| {
+    session.print(&explained, |out| {
         writeln!(out, "{plan}\n")?;
         let vertices = table::format_count(answer.batch.len(), "vertex");
         let parts = table::format_count(answer.batch.parts().len(), "part");
@@ -446,10 +436,10 @@ fn explain(plan: &Plan, answer: &Answer, session: &Session, out: &mut dyn Write)
     })
 }
 
-fn print_counts(counts: &Counts, session: &Session, out: &mut dyn Write) -> CommandResult {
+fn print_counts(counts: &Counts, session: &Session) -> CommandResult {
     let Counts { vertices, parts, elements, .. } = *counts;
     let value = json!({"vertices": vertices, "parts": parts, "elements": elements});
-    session.print(out, &value, |out| {
+    session.print(&value, |out| {
         let mut words = vec![table::format_count(vertices, "vertex")];
         words.extend((parts > 0).then(|| table::format_count(parts, "part")));
         words.extend(elements.map(|elements| table::format_count(elements, "element")));

@@ -1,7 +1,5 @@
 //! `zvf rewrite --chunk-shape`, `--bin-shape`: other chunks or bins, without the source.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use zvf::Query;
 use zvf::create::StoreSource;
@@ -18,7 +16,7 @@ use crate::session::Session;
 
 impl Rewrite {
     /// Writes level 0 of the store with the chunks and bins of the options.
-    pub(super) async fn divide_anew(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn divide_anew(self, session: &Session) -> CommandResult {
         let in_place = InPlace::begin(&self.store, self.in_place, session)?;
         let source = in_place.address();
         let address = self.new.as_deref().unwrap_or(source).to_owned();
@@ -50,13 +48,13 @@ impl Rewrite {
                 self.new.as_ref().unwrap_or(&self.store)
             ));
         }
-        session.print_notices(out, left_out.iter().cloned())?;
+        session.print_notices(left_out.iter().cloned())?;
         let replaces = self.in_place || self.overwrite;
         let options = CreateOptions::of_layout(self.shapes, self.shard, self.coding, replaces);
         let done = Create::from_sources((sources, left_out), address, false, options);
-        let outcome = done.run(session, out).await?;
+        let outcome = done.run(session).await?;
         drop(reader);
-        in_place.finish("rewrite chunks", session, out)?;
+        in_place.finish("rewrite chunks", session)?;
         Ok(outcome)
     }
 }

@@ -1,6 +1,5 @@
 //! `zvf rewrite --format-version`: a store of an older format in the current one.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -17,12 +16,7 @@ use crate::table;
 
 impl Rewrite {
     /// Writes the store in the current format, with its cells as `codecs` encode them.
-    pub(super) async fn migrate(
-        self,
-        codecs: CodecPipeline,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    pub(super) async fn migrate(self, codecs: CodecPipeline, session: &Session) -> CommandResult {
         if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
             Build::remove_leftovers(address)?;
@@ -34,8 +28,8 @@ impl Rewrite {
         let address = match new {
             Some(address) if !self.dry_run => address,
             _ => {
-                print(session, &plan, out)?;
-                session.print_store_notices(out, &store)?;
+                print(session, &plan)?;
+                session.print_store_notices(&store)?;
                 return Ok(Outcome::Clean);
             }
         };
@@ -53,9 +47,9 @@ impl Rewrite {
         let done = plan.apply(&migration, build, on_progress).await;
         drop(progress);
         let done = done.with_context(failed)?;
-        report(session, address, &done, out)?;
-        session.print_store_notices(out, &store)?;
-        session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
+        report(session, address, &done)?;
+        session.print_store_notices(&store)?;
+        session.print_notices(handle.notices().iter().map(ToString::to_string))?;
         Ok(Outcome::Clean)
     }
 
@@ -69,9 +63,9 @@ impl Rewrite {
 }
 
 /// Prints the changes.
-fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> CommandResult {
+fn print(session: &Session, plan: &Plan) -> CommandResult {
     let changes: Vec<_> = plan.changes().collect();
-    session.print(out, &json!({ "changes": changes }), |out| {
+    session.print(&json!({ "changes": changes }), |out| {
         for Change { path, before, after } in plan.changes() {
             let path = if path.is_empty() { "format" } else { path };
             if after == "the same" {
@@ -85,14 +79,9 @@ fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> CommandResult {
 }
 
 /// Prints the totals of the migration.
-fn report(
-    session: &Session,
-    address: &str,
-    done: &MigrationCounts,
-    out: &mut dyn Write,
-) -> CommandResult {
+fn report(session: &Session, address: &str, done: &MigrationCounts) -> CommandResult {
     let MigrationCounts { levels, cells, links, objects, stored_bytes, .. } = *done;
-    session.print(out, &table::place_json("store", address, done)?, |out| {
+    session.print(&table::place_json("store", address, done)?, |out| {
         let counts = [(levels, "level"), (cells, "cell"), (links, "link"), (objects, "object row")];
         let counts = counts.map(|(n, thing)| table::format_count(n, thing)).join(", ");
         Ok(writeln!(out, "{address}: {counts}, {}", table::bytes(stored_bytes))?)

@@ -4,8 +4,6 @@ mod chunks;
 mod migrate;
 mod rearrange;
 
-use std::io::Write;
-
 use clap::Args;
 use zvf::store::{Arrange, CodecPipeline, Rearrangement};
 
@@ -74,17 +72,17 @@ pub(crate) struct Rewrite {
 }
 
 impl Rewrite {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         if let Some(is_dense) = self.is_dense {
             let report = zvf::edit::rewrite_manifests(session.place(&self.store)?, is_dense)?;
-            return session.print(out, &report, |out| edit::print(&report, out));
+            return session.print(&report, |out| edit::print(&report, out));
         }
         let codecs = self.coding.given_codecs()?;
         if self.shapes.is_given() {
-            return self.divide_anew(session, out).await;
+            return self.divide_anew(session).await;
         }
         if self.format_version.is_some() {
-            return self.migrate(codecs.unwrap_or_else(CodecPipeline::empty), session, out).await;
+            return self.migrate(codecs.unwrap_or_else(CodecPipeline::empty), session).await;
         }
         let shards = match self.shard {
             Some(Shards(ref cells)) => cells.clone().map_or(Arrange::Cells, Arrange::Shards),
@@ -97,6 +95,6 @@ impl Rewrite {
             }
         };
         let plan = Rearrangement { shards, codecs };
-        self.rearrange(&plan, session, out).await
+        self.rearrange(&plan, session).await
     }
 }

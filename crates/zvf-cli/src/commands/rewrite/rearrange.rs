@@ -1,7 +1,5 @@
 //! `zvf rewrite`: other shards, another codec.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use zvf::store::{Build, RearrangeCounts, Rearrangement};
 
@@ -14,12 +12,7 @@ use crate::table;
 
 impl Rewrite {
     /// Writes the cells of the store as `plan` has them.
-    pub(super) async fn rearrange(
-        self,
-        plan: &Rearrangement,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    pub(super) async fn rearrange(self, plan: &Rearrangement, session: &Session) -> CommandResult {
         // With a journal, the command replaces a copy, which is committed.
         let in_place = InPlace::begin(&self.store, self.in_place, session)?;
         let source = in_place.address();
@@ -37,7 +30,7 @@ impl Rewrite {
         let moved = plan.apply(&store, build, on_progress).await.with_context(failed)?;
         drop(progress);
         let new = self.new.as_deref().unwrap_or(&self.store);
-        session.print(out, &table::place_json("store", new, &moved)?, |out| {
+        session.print(&table::place_json("store", new, &moved)?, |out| {
             let RearrangeCounts { arrays, cells, objects, stored_bytes, copied, .. } = moved;
             Ok(writeln!(
                 out,
@@ -49,10 +42,10 @@ impl Rewrite {
                 table::format_count(copied, "object"),
             )?)
         })?;
-        session.print_store_notices(out, &store)?;
-        session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
+        session.print_store_notices(&store)?;
+        session.print_notices(handle.notices().iter().map(ToString::to_string))?;
         drop(store);
-        in_place.finish("rewrite", session, out)?;
+        in_place.finish("rewrite", session)?;
         Ok(Outcome::Clean)
     }
 }

@@ -63,9 +63,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let Some(path) = self.recipe.clone().filter(|_| !self.schema) else {
-            table::json(&serde_json::from_str::<Json>(SCHEMA)?, out)?;
+            table::json(&serde_json::from_str::<Json>(SCHEMA)?, &mut session.out())?;
             return Ok(Outcome::Clean);
         };
         let place = |fault: Fault| {
@@ -97,7 +97,7 @@ impl Run {
         if self.dry_run {
             let journal = Journal::read(&journal)?;
             let statuses = execute::statuses(&steps, &journal, &running)?;
-            return self.print_plan(session, &steps, &statuses, out);
+            return self.print_plan(session, &steps, &statuses);
         }
         let mut journal = Journal::open(&journal)?;
         let statuses = execute::statuses(&steps, &journal, &running)?;
@@ -109,7 +109,7 @@ impl Run {
             execute::run(&of_run, &states, &mut journal, &running, &asked, &bar)
         });
         let endings = ran.await.context("a step ended the run")??;
-        self.print_endings(session, &steps, &statuses, &endings, out)?;
+        self.print_endings(session, &steps, &statuses, &endings)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
         }
@@ -127,14 +127,13 @@ impl Run {
         session: &Session,
         steps: &[Planned],
         statuses: &[Status],
-        out: &mut dyn Write,
     ) -> CommandResult {
         let all: Vec<Json> = steps
             .iter()
             .zip(statuses)
             .map(|(step, status)| execute::to_json(step, status, None))
             .collect();
-        session.print(out, &json!({"steps": all}), |out| {
+        session.print(&json!({"steps": all}), |out| {
             for (step, status) in steps.iter().zip(statuses) {
                 let state = if status.is_done { "done" } else { "to do" };
                 writeln!(out, "{state:<6} {}\n       {}", step.name, step.command())?;
@@ -149,7 +148,6 @@ impl Run {
         steps: &[Planned],
         statuses: &[Status],
         endings: &[Ending],
-        out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let all = steps.iter().zip(statuses).zip(endings);
         let all = all.map(|((step, status), ending)| execute::to_json(step, status, Some(ending)));
@@ -160,17 +158,17 @@ impl Run {
             file.finish()?;
         }
         if session.json() {
-            return table::json(&report, out);
+            return table::json(&report, &mut session.out());
         }
         for (step, ending) in steps.iter().zip(endings) {
             match ending {
-                Ending::Done => writeln!(out, "done    {}", step.name)?,
-                Ending::NotRun => writeln!(out, "not run {}", step.name)?,
-                Ending::Failed { .. } => writeln!(out, "failed  {}", step.name)?,
+                Ending::Done => writeln!(session.out(), "done    {}", step.name)?,
+                Ending::NotRun => writeln!(session.out(), "not run {}", step.name)?,
+                Ending::Failed { .. } => writeln!(session.out(), "failed  {}", step.name)?,
                 Ending::Ran { reply, .. } => {
-                    writeln!(out, "ran     {}", step.name)?;
+                    writeln!(session.out(), "ran     {}", step.name)?;
                     let text = String::from_utf8_lossy(&reply.output);
-                    text.lines().try_for_each(|line| writeln!(out, "        {line}"))?;
+                    text.lines().try_for_each(|line| writeln!(session.out(), "        {line}"))?;
                 }
             }
         }

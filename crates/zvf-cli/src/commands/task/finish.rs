@@ -34,24 +34,24 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let tasks = tasks(session, &self.folder).await?;
         if self.sarif.is_some() && !matches!(tasks.plan().job, Job::Validate(_)) {
             return refuse("--sarif is for the plan of a validation, which this is not");
         }
         let (outcome, complete) = match &tasks.plan().job {
-            Job::Validate(job) => self.validate(session, (&tasks, job), out).await?,
-            Job::Convert(job) => (self.convert(session, (&tasks, job), out).await?, true),
+            Job::Validate(job) => self.validate(session, (&tasks, job)).await?,
+            Job::Convert(job) => (self.convert(session, (&tasks, job)).await?, true),
             Job::Pyramid(job) => {
-                let finished = pyramid::finish_levels(session, (&tasks, job), out).await;
+                let finished = pyramid::finish_levels(session, (&tasks, job)).await;
                 let place = || format!("cannot finish {}", self.folder);
                 (finished.with_context(place)?, true)
             }
-            Job::Vacuum(_) => (self.vacuum(session, &tasks, out).await?, true),
+            Job::Vacuum(_) => (self.vacuum(session, &tasks).await?, true),
             _ => return Err(unknown_job_error()),
         };
         if self.remove && complete {
-            out.flush()?;
+            session.out().flush()?;
             tasks.remove().await?;
         }
         Ok(outcome)
@@ -62,7 +62,6 @@ impl Finish {
         &self,
         session: &Session,
         (tasks, job): (&Tasks, &ValidateJob),
-        out: &mut dyn Write,
     ) -> anyhow::Result<(Outcome, bool)> {
         let (store, open) = (tasks.store()?, session.options(Timeouts::BATCH));
         let opened = open_checked(session, tasks).await?;
@@ -70,11 +69,11 @@ impl Finish {
         let report = tasks.finish_validate((&opened, &open), &observer).await;
         session.interrupt().ask_nobody();
         drop((observer, progress));
-        session.print_store_notices(out, &opened)?;
+        session.print_store_notices(&opened)?;
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
         let complete = report.complete;
         let shown = Shown { store, journal: job.journal, sarif: self.sarif.as_deref() };
-        Ok((shown.print(session, Ok(report), out)?, complete))
+        Ok((shown.print(session, Ok(report))?, complete))
     }
 
     /// Publishes all parts of a conversion.
@@ -82,38 +81,32 @@ impl Finish {
         &self,
         session: &Session,
         (tasks, job): (&Tasks, &zvf::tasks::ConvertJob),
-        out: &mut dyn Write,
     ) -> CommandResult {
         let parts = session.during("finishing", tasks.finish_convert()).await;
         let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
         let output = &job.target.output;
         let count = table::format_count(parts.len(), "part");
-        session.print(out, &json!({"output": output, "parts": parts}), |out| {
+        session.print(&json!({"output": output, "parts": parts}), |out| {
             Ok(writeln!(out, "{count} in {output}")?)
         })
     }
 
     /// Commits the chunks that tasks rewrote, and prints the commit.
-    async fn vacuum(&self, session: &Session, tasks: &Tasks, out: &mut dyn Write) -> CommandResult {
+    async fn vacuum(&self, session: &Session, tasks: &Tasks) -> CommandResult {
         let (open, gate) = (session.options(Timeouts::BATCH), session.interrupt().gate());
         let report = session.during("finishing", tasks.finish_vacuum(&open, gate)).await;
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
         let store = tasks.store()?;
         match report {
-            Some(report) => edit::finish(Ok(report), store, session, out),
-            None => print_earlier(session, store, "commits", out),
+            Some(report) => edit::finish(Ok(report), store, session),
+            None => print_earlier(session, store, "commits"),
         }
     }
 }
 
 /// Prints that there was nothing left to do; `made` is what the JSON would hold.
-pub(crate) fn print_earlier(
-    session: &Session,
-    store: &str,
-    made: &str,
-    out: &mut dyn Write,
-) -> CommandResult {
-    session.print(out, &json!({"store": store, made: null}), |out| {
+pub(crate) fn print_earlier(session: &Session, store: &str, made: &str) -> CommandResult {
+    session.print(&json!({"store": store, made: null}), |out| {
         Ok(writeln!(out, "{store} was finished by an earlier run")?)
     })
 }

@@ -112,7 +112,7 @@ struct Shares {
 }
 
 impl Plan {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let progress = session.progress("planning");
         let (work, plan) = match self {
             Self::Validate(plan) => {
@@ -138,7 +138,7 @@ impl Plan {
         gate.enter().map_err(|_stopped| session.interrupt().reason())?;
         let tasks = plan.create(&folder).await.inspect_err(|_failed| gate.leave())?;
         drop(progress);
-        print_plan(session, &work.folder, &tasks, out).await
+        print_plan(session, &work.folder, &tasks).await
     }
 }
 
@@ -173,19 +173,14 @@ impl Shares {
 }
 
 /// Prints the tasks, stage by stage, and how many are done.
-async fn print_plan(
-    session: &Session,
-    folder: &str,
-    tasks: &Tasks,
-    out: &mut dyn Write,
-) -> CommandResult {
+async fn print_plan(session: &Session, folder: &str, tasks: &Tasks) -> CommandResult {
     let (lines, done) = (tasks.plan().lines(), tasks.list_done().await?);
     let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
         json!({"task": number, "stage": line.stage, "what": line.what, "done": done})
     });
     let listed: Vec<_> = listed.collect();
     let plan = json!({"kind": tasks.plan().job.name(), "folder": folder, "tasks": listed});
-    session.print(out, &plan, |out| {
+    session.print(&plan, |out| {
         write_stages(&lines, &done, out, |line, count| {
             let suffix = if count == 1 { "" } else { " and so on" };
             (line.stage.to_string(), format!("{}{suffix};", line.what))
@@ -193,7 +188,7 @@ async fn print_plan(
         let hint = format!(
             "run each task: zvf task run {folder} --task N; then: zvf task finish {folder}"
         );
-        Ok(session.print_notices(out, [hint])?)
+        Ok(session.print_notices([hint])?)
     })
 }
 

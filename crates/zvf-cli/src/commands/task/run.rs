@@ -1,7 +1,6 @@
 //! `zvf task run`.
 
 use std::fmt::Display;
-use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -48,7 +47,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let tasks = tasks(session, &self.folder).await?;
         let lines = tasks.plan().lines();
         let checked = if matches!(tasks.plan().job, Job::Validate(_)) {
@@ -68,18 +67,14 @@ impl Run {
             let fresh = done == TaskOutcome::Done;
             ran.push((stage, json!({"task": number, "ran": fresh})));
         }
-        print_ran(session, &ran, out)
+        print_ran(session, &ran)
     }
 }
 
 /// Prints which tasks were run: the words of each, and its JSON.
-pub(crate) fn print_ran(
-    session: &Session,
-    ran: &[(impl Display, Value)],
-    out: &mut dyn Write,
-) -> CommandResult {
+pub(crate) fn print_ran(session: &Session, ran: &[(impl Display, Value)]) -> CommandResult {
     let tasks: Vec<&Value> = ran.iter().map(|(_, task)| task).collect();
-    session.print(out, &json!({ "tasks": tasks }), |out| {
+    session.print(&json!({ "tasks": tasks }), |out| {
         for (words, task) in ran {
             let how = if task["ran"] == true { "done" } else { "already done" };
             writeln!(out, "task {}, {words}: {how}", task["task"])?;

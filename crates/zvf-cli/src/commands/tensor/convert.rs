@@ -1,6 +1,5 @@
 //! `zvf tensor convert` and `zvf tensor pack`: arrays in another form, or several in one `.tet` file.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -115,7 +114,7 @@ impl ChunkOptions {
 }
 
 impl Convert {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let form = match &self.to {
             Some(name) => ArrayForm::from_name(name)
                 .ok_or_else(|| Usage::new(format!("{name:?} is not a form of arrays")))?,
@@ -138,7 +137,7 @@ impl Convert {
             "chunk_shape": new.chunk_shape(),
             "block_shape": new.block_shape(),
         });
-        session.print(out, &summary, |out| {
+        session.print(&summary, |out| {
             let blocks =
                 new.block_shape().map(|block| format!(" of blocks {}", table::vector(block)));
             writeln!(
@@ -156,7 +155,7 @@ impl Convert {
 }
 
 impl Pack {
-    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session) -> CommandResult {
         let options = self.chunk_options.options(session, String::new())?;
         let mut arrays = Vec::with_capacity(self.arrays.len());
         for text in &self.arrays {
@@ -173,7 +172,7 @@ impl Pack {
         done.with_context(|| format!("cannot write {file}"))?;
         drop(progress);
         let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
-        session.print(out, &json!({ "path": file, "datasets": names }), |out| {
+        session.print(&json!({ "path": file, "datasets": names }), |out| {
             let count = to_u64(arrays.len());
             writeln!(out, "{file}: {}", table::format_count(count, "dataset"))?;
             Ok(())

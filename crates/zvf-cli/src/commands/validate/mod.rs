@@ -87,15 +87,15 @@ pub(crate) struct CheckOptions {
 }
 
 impl Validate {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let options = self.checks.options(session)?;
-        let report = look(session, &self.store, &options, out).await;
+        let report = look(session, &self.store, &options).await;
         let shown = Shown {
             store: &self.store,
             journal: self.checks.journal(),
             sarif: self.sarif.as_deref(),
         };
-        shown.print(session, report, out)
+        shown.print(session, report)
     }
 }
 
@@ -118,12 +118,7 @@ pub(crate) struct Shown<'a> {
 
 impl Shown<'_> {
     /// Prints the report and a note about leftovers next to the store; returns the outcome.
-    pub(crate) fn print(
-        self,
-        session: &Session,
-        report: anyhow::Result<Report>,
-        out: &mut dyn Write,
-    ) -> CommandResult {
+    pub(crate) fn print(self, session: &Session, report: anyhow::Result<Report>) -> CommandResult {
         // Also without a store: a build may be unfinished.
         match zvf::clean::list_beside(self.store) {
             Ok(all) => {
@@ -131,49 +126,46 @@ impl Shown<'_> {
                 for left in all.into_iter().filter(|left| left.state != State::InUse) {
                     let is_unused = left.state == State::Unused;
                     let note = if is_unused { format!("{left}; {hint}") } else { left.to_string() };
-                    session.print_notices(out, [note])?;
+                    session.print_notices([note])?;
                 }
             }
-            Err(error) => session.print_notices(out, [unknown_leftovers(&error)])?,
+            Err(error) => session.print_notices([unknown_leftovers(&error)])?,
         }
         let report = report?;
-        let has_faults = self.check_journal(session, out)?;
-        self.print_report(session, &report, out)?;
+        let has_faults = self.check_journal(session)?;
+        self.print_report(session, &report)?;
         if !report.complete {
-            out.flush()?;
+            session.out().flush()?;
             return Err(Interrupted.into());
         }
         Ok(if report.is_clean() && !has_faults { Outcome::Clean } else { Outcome::Findings })
     }
 
     /// Prints the faults of the journal, where that is requested; returns whether there are any.
-    fn check_journal(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<bool> {
+    fn check_journal(&self, session: &Session) -> anyhow::Result<bool> {
         if !self.journal {
             return Ok(false);
         }
         let (records, findings) = zvf::edit::check_journal(session.place(self.store)?)?;
         for finding in &findings {
             match session.json() {
-                true => writeln!(out, "{}", finding.to_json())?,
-                false => writeln!(out, "error: {finding}")?,
+                true => writeln!(session.out(), "{}", finding.to_json())?,
+                false => writeln!(session.out(), "error: {finding}")?,
             }
         }
         if !session.json() {
             let records = table::format_count(records, "commit");
             let faults = table::format_count(findings.len(), "fault");
-            writeln!(out, "journal: {records}, {faults}")?;
+            writeln!(session.out(), "journal: {records}, {faults}")?;
         }
         Ok(!findings.is_empty())
     }
 
-    fn print_report(
-        &self,
-        session: &Session,
-        report: &Report,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    fn print_report(&self, session: &Session, report: &Report) -> anyhow::Result<()> {
         match self.sarif {
-            Some(path) if path == Path::new("-") => return sarif::write(self.store, report, out),
+            Some(path) if path == Path::new("-") => {
+                return sarif::write(self.store, report, &mut session.out());
+            }
             Some(path) => {
                 let mut file = Out::File(NewFile::create(path, session.interrupt())?);
                 sarif::write(self.store, report, &mut file)?;
@@ -182,8 +174,8 @@ impl Shown<'_> {
             None => {}
         }
         match session.json() {
-            true => json::write(self.store, report, out),
-            false => text::write(self.store, report, out),
+            true => json::write(self.store, report, &mut session.out()),
+            false => text::write(self.store, report, &mut session.out()),
         }
     }
 }
@@ -227,7 +219,6 @@ pub(crate) async fn look(
     session: &Session,
     address: &str,
     options: &Options,
-    out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
@@ -241,7 +232,7 @@ pub(crate) async fn look(
     session.interrupt().ask_nobody();
     drop(observer);
     drop(progress);
-    session.print_store_notices(out, &store)?;
+    session.print_store_notices(&store)?;
     report.with_context(|| format!("cannot validate {address}"))
 }
 
