@@ -5,8 +5,8 @@
 
 use std::net::IpAddr;
 
+use hyper::Uri;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
-use hyper::{StatusCode, Uri};
 
 use crate::refusal::Refusal;
 use crate::target::parse_fields;
@@ -114,11 +114,7 @@ impl Access {
         if !is_foreign || self.allowed_origin(headers).is_some() {
             return Ok(());
         }
-        Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "PermissionDenied",
-            "a page of another site may not ask this address",
-        ))
+        Err(Refusal::forbidden("a page of another site may not ask this address"))
     }
 
     /// Returns whether the public Neuroglancer client may read answers.
@@ -169,9 +165,7 @@ pub(crate) fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Resul
     let names = uri.authority().map(hyper::http::uri::Authority::as_str).into_iter().chain([host]);
     for name in names {
         if bound.is_loopback() && !is_loopback_name(name) {
-            return Err(Refusal::new(
-                StatusCode::FORBIDDEN,
-                "PermissionDenied",
+            return Err(Refusal::forbidden(
                 "this server answers on loopback names only: localhost, 127.0.0.1, [::1]",
             ));
         }

@@ -183,22 +183,16 @@ async fn read_objects(
         let Some(index) = level.objects().await.map_err(&refuse)? else {
             continue;
         };
-        match &ids {
-            None => {
-                let rows: Vec<u64> = (0..index.slots()).take(max_objects - views.len()).collect();
-                if !rows.is_empty() {
-                    views.extend(ObjectView::read_rows(level, &rows, 0).await.map_err(refuse)?);
-                }
-            }
+        let (rows, max_references): (Vec<u64>, usize) = match &ids {
+            None => ((0..index.slots()).take(max_objects - views.len()).collect(), 0),
             Some(ids) => {
                 let rows = index.find(ids).await.map_err(&refuse)?;
-                let rows: Vec<u64> = rows.into_iter().flatten().collect();
-                if !rows.is_empty() {
-                    views.extend(
-                        ObjectView::read_rows(level, &rows, max_objects).await.map_err(refuse)?,
-                    );
-                }
+                (rows.into_iter().flatten().collect(), max_objects)
             }
+        };
+        if !rows.is_empty() {
+            let found = ObjectView::read_rows(level, &rows, max_references).await;
+            views.extend(found.map_err(refuse)?);
         }
     }
     let found_ids: HashSet<i64> = views.iter().map(|view| view.id).collect();
@@ -262,9 +256,8 @@ async fn list_keys(
     let mut found = reader.store().nodes().objects(prefix).await.map_err(refuse)?;
     found.retain(|(key, _)| is_sent(key.as_str()));
     if found.len() > MAX_KEYS {
-        let status = hyper::StatusCode::PAYLOAD_TOO_LARGE;
         let message = format!("more than {MAX_KEYS} objects lie below the prefix");
-        return Err(Refusal::new(status, "LimitExceeded", message).with_hint(
+        return Err(Refusal::too_large(message).with_hint(
             "\"zvf rewrite --format-version 0.9.2\" writes a store that lists its chunks itself",
         ));
     }

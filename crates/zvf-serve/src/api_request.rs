@@ -43,8 +43,8 @@ async fn group_numbers(
     reader: &Reader,
     parsed: &ParsedQuery,
 ) -> Result<Vec<u64>, Refusal> {
-    let level = if let LevelRule::Number(level) = parsed.level { level } else { LevelId(0) };
-    let opened = match parsed.kind {
+    let level = if let LevelRule::Number(level) = parsed.query.level { level } else { LevelId(0) };
+    let opened = match parsed.query.kind {
         Some(kind) => reader.level_of_kind(level, kind).await,
         None => reader.level(level).await,
     };

@@ -56,17 +56,29 @@ pub(crate) fn answer_pending(
     head: bool,
 ) -> Result<Answer, Refusal> {
     let bytes = bytes.ok_or_else(|| refuse_absent(key))?;
-    let (len, etag) = (to_u64(bytes.len()), format!("\"{:x}\"", zvf::publish::hash_bytes(&bytes)));
-    let sent = choose_sent_part(request, &etag, len);
+    let etag = format!("\"{:x}\"", zvf::publish::hash_bytes(&bytes));
+    Ok(bytes_answer(bytes, &etag, content_type(key), request, head))
+}
+
+/// Answers a request for bytes in memory.
+pub(crate) fn bytes_answer(
+    bytes: Bytes,
+    etag: &str,
+    kind: &'static str,
+    request: &HeaderMap,
+    head: bool,
+) -> Answer {
+    let len = to_u64(bytes.len());
+    let sent = choose_sent_part(request, etag, len);
     let range = saturating_usize(sent.range.start)..saturating_usize(sent.range.end);
     let body = if head { empty_body() } else { full_body(bytes.slice(range)) };
-    Ok(file_answer(&sent, content_type(key), &etag, len, body))
+    file_answer(&sent, kind, etag, len, body)
 }
 
 /// The part of a file that is sent.
-pub(crate) struct Sent {
+struct Sent {
     status: StatusCode,
-    pub(crate) range: std::ops::Range<u64>,
+    range: std::ops::Range<u64>,
 }
 
 async fn answer_local(
@@ -92,9 +104,8 @@ async fn answer_local(
         };
         Ok((file, sent, first))
     });
-    let (file, sent, first) = opened.await.map_err(|_panic| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the file cannot be read")
-    })??;
+    let opened = opened.await.map_err(|_panic| Refusal::internal("the file cannot be read"));
+    let (file, sent, first) = opened??;
     let (etag, len) = (file.etag.clone(), file.len);
     let body = match first {
         _ if head => empty_body(),
@@ -104,20 +115,23 @@ async fn answer_local(
     Ok(file_answer(&sent, content_type, &etag, len, body))
 }
 
+/// Returns whether the client has the version `etag`, and wants another one only.
+pub(crate) fn is_known(request: &HeaderMap, etag: &str) -> bool {
+    let lists = request.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
+    let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
+}
+
 /// Decides whether a file is sent whole, in part or not at all.
-pub(crate) fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sent {
-    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let matches = |list: &str| {
-        let tags = list.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
-        list.trim() == "*" || tags.into_iter().any(|tag| tag == etag)
-    };
-    if text(IF_NONE_MATCH).is_some_and(matches) {
+fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sent {
+    if is_known(request, etag) {
         return Sent { status: StatusCode::NOT_MODIFIED, range: 0..0 };
     }
     // A range request for another version is answered with the whole file.
-    let is_current = text(IF_RANGE).is_none_or(|tag| tag == etag);
+    let text = |value| HeaderValue::to_str(value).ok();
+    let is_current = request.get(IF_RANGE).and_then(text).is_none_or(|tag| tag == etag);
     let mut ranges = request.get_all(RANGE).iter();
-    let header = ranges.next().and_then(|value| value.to_str().ok());
+    let header = ranges.next().and_then(text);
     let ranged =
         if ranges.next().is_some() { Ranged::Unsatisfiable } else { parse_range(header, len) };
     match ranged {
@@ -129,13 +143,7 @@ pub(crate) fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sen
     }
 }
 
-pub(crate) fn file_answer(
-    sent: &Sent,
-    kind: &'static str,
-    etag: &str,
-    len: u64,
-    body: AnswerBody,
-) -> Answer {
+fn file_answer(sent: &Sent, kind: &'static str, etag: &str, len: u64, body: AnswerBody) -> Answer {
     let mut answer = new_answer(sent.status, kind, body);
     let headers = answer.headers_mut();
     let mut set = |name, text: &str| {

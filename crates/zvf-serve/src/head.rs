@@ -159,8 +159,7 @@ fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, R
             Err(Refusal::new(status, "InvalidArgument", "a body must state its length"))
         }
         (false, Some(length)) if length > limits.max_body_bytes as u64 => {
-            let status = StatusCode::PAYLOAD_TOO_LARGE;
-            Err(Refusal::new(status, "LimitExceeded", "the body is too large"))
+            Err(Refusal::too_large("the body is too large"))
         }
         (false, length) => Ok(length.unwrap_or(0)),
     }
@@ -183,25 +182,8 @@ fn too_many_headers() -> Refusal {
 }
 
 /// Returns whether a byte may occur in a method or in the name of a header.
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn find(bytes: &[u8], pattern: &[u8], from: usize) -> Option<usize> {

@@ -32,8 +32,7 @@ pub(crate) async fn answer_picture(
         parsed.query = parsed.query.mode(Mode::Clip);
     }
     if !has_level {
-        parsed.level = LevelRule::MaxVertices(DEFAULT_MAX_VERTICES);
-        parsed.query = parsed.query.level(parsed.level);
+        parsed.query.level = LevelRule::MaxVertices(DEFAULT_MAX_VERTICES);
     }
     if request.is_head {
         return Ok(new_answer(StatusCode::OK, "image/png", empty_body()));

@@ -8,11 +8,10 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value as Json, json};
 use zvf::format::Class;
-use zvf::format::num::saturating_usize;
 
 use crate::access::PUBLIC_CLIENT;
-use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
-use crate::data::{answer_file, choose_sent_part, file_answer};
+use crate::answer::{Answer, json_answer, text_answer};
+use crate::data::{answer_file, bytes_answer};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stores::ServedStore;
@@ -52,11 +51,8 @@ pub(crate) async fn answer_precomputed(
     }
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
-    let (len, etag) = (bytes.len() as u64, format!("\"{:x}-{:x}\"", bytes.len(), hasher.finish()));
-    let sent = choose_sent_part(headers, &etag, len);
-    let part = [sent.range.start, sent.range.end].map(saturating_usize); // inside `bytes`
-    let body = if is_head { empty_body() } else { full_body(bytes.slice(part[0]..part[1])) };
-    Ok(file_answer(&sent, "application/octet-stream", &etag, len, body))
+    let etag = format!("\"{:x}-{:x}\"", bytes.len(), hasher.finish());
+    Ok(bytes_answer(bytes, &etag, "application/octet-stream", headers, is_head))
 }
 
 /// Lists the folders of a store.
@@ -70,9 +66,7 @@ async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
 /// Converts an error of a store, or a limit of the formats.
 fn refuse(store: &ServedStore, error: zvf::Error) -> Refusal {
     match (error.op(), error.class()) {
-        ("convert", Class::LimitExceeded) => {
-            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", error.to_string())
-        }
+        ("convert", Class::LimitExceeded) => Refusal::too_large(error.to_string()),
         ("convert", _) => Refusal::new(StatusCode::NOT_FOUND, "Unsupported", error.to_string()),
         _ => store.refuse(&error),
     }
@@ -84,20 +78,10 @@ pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String 
     let client = if has_client { format!("{root}/v/zvf/") } else { PUBLIC_CLIENT.to_owned() };
     let mut address = format!("{client}#!");
     for byte in view.to_string().bytes() {
-        match byte {
-            b'A'..=b'Z'
-            | b'a'..=b'z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'_'
-            | b'.'
-            | b'~'
-            | b':'
-            | b'/'
-            | b',' => {
-                address.push(char::from(byte));
-            }
-            byte => address.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b"-_.~:/,".contains(&byte) {
+            address.push(char::from(byte));
+        } else {
+            address.push_str(&format!("%{byte:02X}"));
         }
     }
     address

@@ -22,8 +22,6 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub(crate) struct ParsedQuery {
     pub(crate) query: Query,
-    pub(crate) level: LevelRule,
-    pub(crate) kind: Option<Kind>,
     pub(crate) groups: Vec<String>,
     /// The fields that do not belong to the query, in order.
     pub(crate) other_fields: Vec<(String, String)>,
@@ -36,47 +34,31 @@ pub(crate) fn parse_query(
     max_rows: u64,
     allowed: &[&str],
 ) -> Result<ParsedQuery, Refusal> {
-    let mut parsed = ParsedQuery {
-        query: Query::all(),
-        level: LevelRule::default(),
-        kind: None,
-        groups: Vec::new(),
-        other_fields: Vec::new(),
-    };
-    let mut spaces = Vec::new();
-    let mut region: Option<Region> = None;
-    let mut limit = None;
+    let mut query = Query::all().unknown_ids(UnknownIds::Error);
+    let (mut groups, mut other_fields, mut spaces) = (Vec::new(), Vec::new(), Vec::new());
     let mut given_names = std::collections::BTreeSet::new();
     for (name, value) in fields {
         if name != "half_space" && !given_names.insert(name.clone()) {
             return Err(Refusal::bad_request(format!("{name} is given twice")));
         }
-        let query = parsed.query.clone();
         match name.as_str() {
-            "bbox" => region = Some(parse_box(&value)?.into()),
-            "ball" => region = Some(parse_ball(&value)?),
+            "bbox" => query.region = Some(parse_box(&value)?.into()),
+            "ball" => query.region = Some(parse_ball(&value)?),
             "half_space" => spaces.push(parse_half_space(&value)?),
-            "objects" => {
-                let query = query.of_objects(parse_ids(&value)?);
-                parsed.query = query.unknown_ids(UnknownIds::Error);
-            }
-            "groups" => {
-                parsed.groups = value.split(',').map(|name| name.trim().to_owned()).collect()
-            }
+            "objects" => query.objects = Some(parse_ids(&value)?),
+            "groups" => groups = value.split(',').map(|name| name.trim().to_owned()).collect(),
             "where" => {
                 let predicate: zvf::predicate::Predicate =
                     value.parse().map_err(|error: zvf::predicate::BadPredicate| {
                         Refusal::bad_request(format!("where: {error}")).with_key("where")
                     })?;
-                parsed.query = query.filter(predicate);
+                query.filter = Some(predicate);
             }
-            "kind" => parsed.kind = Some(parse_kind(&value)?),
-            "level" => parsed.level = parse_level(&value)?,
-            "mode" => parsed.query = query.mode(parse_mode(&value)?),
-            "attributes" | "columns" => {
-                parsed.query = query.columns(question::parse_columns(&value))
-            }
-            "order" => parsed.query = query.order(parse_order(&value)?),
+            "kind" => query.kind = Some(parse_kind(&value)?),
+            "level" => query.level = parse_level(&value)?,
+            "mode" => query.mode = Some(parse_mode(&value)?),
+            "attributes" | "columns" => query.columns = question::parse_columns(&value),
+            "order" => query.order = Some(parse_order(&value)?),
             "limit" => {
                 let requested: u64 = value
                     .parse()
@@ -84,9 +66,9 @@ pub(crate) fn parse_query(
                 if requested > max_rows {
                     return Err(too_many_rows(max_rows).with_key("limit"));
                 }
-                limit = Some(requested).filter(|limit| *limit > 0);
+                query.limit = Some(requested).filter(|limit| *limit > 0);
             }
-            field if allowed.contains(&field) => parsed.other_fields.push((name, value)),
+            field if allowed.contains(&field) => other_fields.push((name, value)),
             _ => {
                 let message = format!("there is no field {name:?}");
                 return Err(Refusal::bad_request(message).with_hint("see /api/openapi.json"));
@@ -94,20 +76,16 @@ pub(crate) fn parse_query(
         }
     }
     if !spaces.is_empty() {
-        if region.is_some() {
+        if query.region.is_some() {
             return Err(Refusal::bad_request("half_space and another region cannot be together"));
         }
         let convex = Region::from_half_spaces(&spaces);
-        region = Some(convex.map_err(|error| Refusal::bad_request(error.to_string()))?);
+        query.region = Some(convex.map_err(|error| Refusal::bad_request(error.to_string()))?);
     }
     if given_names.contains("bbox") && given_names.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
     }
-    parsed.query = parsed.query.level(parsed.level);
-    parsed.query.limit = limit;
-    parsed.query.region = region;
-    parsed.query.kind = parsed.kind;
-    Ok(parsed)
+    Ok(ParsedQuery { query, groups, other_fields })
 }
 
 /// Returns the fields of a body: a JSON object whose values are texts, numbers or lists of them.
@@ -199,7 +177,7 @@ fn parse_order(text: &str) -> Result<Order, Refusal> {
 /// Returns status 413: an answer has more vertices than the limit.
 pub(crate) fn too_many_rows(max_rows: u64) -> Refusal {
     let message = format!("an answer has at most {max_rows} vertices");
-    Refusal::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
+    Refusal::too_large(message)
         .with_hint("request less: a smaller box, a coarser level, or a limit")
 }
 
@@ -240,8 +218,8 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(parsed.groups, ["0", "left"]);
-        assert_eq!(parsed.kind, Some(Kind::Mesh));
-        assert_eq!(parsed.level, LevelRule::MaxVertices(10));
+        assert_eq!(parsed.query.kind, Some(Kind::Mesh));
+        assert_eq!(parsed.query.level, LevelRule::MaxVertices(10));
         assert_eq!(parsed.other_fields, [("format".to_owned(), "csv".to_owned())]);
     }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use zvf::format::Class;
 
 /// Why a request is refused.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     class: String,
@@ -21,14 +21,8 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, class: &str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            class: class.to_owned(),
-            message: message.into(),
-            key: None,
-            hint: None,
-            header: None,
-        }
+        let (class, message) = (class.to_owned(), message.into());
+        Self { status, class, message, ..Self::default() }
     }
 
     /// Returns 400: the request itself is wrong.
@@ -39,6 +33,21 @@ impl Refusal {
     /// Returns 404: nothing has this name.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
+    /// Refuses what is larger than a limit allows.
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
+    }
+
+    /// Refuses what this client may not ask.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "PermissionDenied", message)
+    }
+
+    /// Returns the fault of this server, about which the client can do nothing.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", message)
     }
 
     /// Returns 405: only the methods in `allowed` are supported.
@@ -95,7 +104,7 @@ impl Refusal {
             message,
             key: error.key().map(hide),
             hint: error.hint().map(hide),
-            header: None,
+            ..Self::default()
         }
     }
 

@@ -225,8 +225,7 @@ async fn read_fields(
     let body = match tokio::time::timeout(state.limits.body_timeout, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let status = StatusCode::PAYLOAD_TOO_LARGE;
-            return Err(Refusal::new(status, "LimitExceeded", "the body is too large"));
+            return Err(Refusal::too_large("the body is too large"));
         }
         Ok(Err(_broken)) => return Err(Refusal::bad_request("the body ends early")),
         Err(_elapsed) => {

@@ -98,12 +98,7 @@ fn decode(raw: &str, plus_is_space: bool) -> Result<String, Refusal> {
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+    u8::try_from(char::from(byte).to_digit(16)?).ok()
 }
 
 /// The largest number of characters of a bad segment in a message.

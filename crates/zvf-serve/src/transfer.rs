@@ -111,11 +111,7 @@ pub(crate) async fn answer_query(
             Ok(answer)
         }
         Ok(Err(refusal)) => Err(refusal),
-        Err(_closed) => Err(Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "Io",
-            "the answer could not be read",
-        )),
+        Err(_closed) => Err(Refusal::internal("the answer could not be read")),
     }
 }
 
@@ -230,9 +226,7 @@ async fn send_bytes(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
 /// Returns the refusal of an answer that the limit leaves without any object.
 fn below_first_object() -> Refusal {
     let message = "the first object has more vertices than the limit, and objects are not cut";
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
-        .with_key("limit")
-        .with_hint("raise the limit")
+    Refusal::too_large(message).with_key("limit").with_hint("raise the limit")
 }
 
 fn refuse_unencodable(error: zvf::Error) -> Refusal {

@@ -7,12 +7,12 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue,
-    IF_NONE_MATCH, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, VARY,
 };
 use hyper::{Response, StatusCode};
 
 use crate::answer::{Answer, empty_body, full_body, new_answer, takes_gzip};
+use crate::data::is_known;
 use crate::refusal::Refusal;
 
 /// One file of the page.
@@ -83,13 +83,7 @@ pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, R
         return Err(Refusal::not_found("the page has no such file"));
     };
     let tag = file.tag();
-    let is_known = request
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|list| list.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .any(|listed| listed.trim().trim_start_matches("W/") == tag || listed.trim() == "*");
-    let mut sent = if is_known {
+    let mut sent = if is_known(request, &tag) {
         let mut sent: Answer = Response::new(empty_body());
         *sent.status_mut() = StatusCode::NOT_MODIFIED;
         sent

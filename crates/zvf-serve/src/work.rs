@@ -17,11 +17,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     match worked.await {
         Ok(Ok(done)) => done,
         Ok(Err(_elapsed)) => Err(refuse_timeout()),
-        Err(_panic) => Err(Refusal::new(
-            hyper::StatusCode::INTERNAL_SERVER_ERROR,
-            "Io",
-            "the request could not be answered",
-        )),
+        Err(_panic) => Err(Refusal::internal("the request could not be answered")),
     }
 }
 
