@@ -1,9 +1,9 @@
 //! Colour maps from a number in 0..1 to a colour, and colours of identities.
 
-use std::fmt;
 use std::str::FromStr;
 
 use zvf_error::{Error, Result};
+use zvf_format::Vocabulary as _;
 use zvf_format::num::{f64_from_u64, to_u64};
 
 use crate::error::setting_error;
@@ -12,46 +12,37 @@ use crate::view::dot;
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
 
-/// A colour map from low to high values.
-///
-/// ```
-/// use zvf_render::ColourMap;
-///
-/// let map: ColourMap = "grey".parse()?;
-/// assert_eq!(map.colour(0.0), [0, 0, 0]);
-/// assert_eq!(map.colour(1.0), [255, 255, 255]);
-/// assert_eq!(map.colour(7.0), [255, 255, 255]); // beyond the end is the end
-/// # Ok::<(), zvf_error::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ColourMap {
-    /// Violet, green, yellow: of evenly increasing brightness, and distinguishable with colour blindness.
-    #[default]
-    Viridis,
-    /// Black, purple, orange, white.
-    Magma,
-    /// Black to white.
-    Grey,
-    /// Blue, white, red: for values on both sides of a centre.
-    Coolwarm,
+zvf_format::vocabulary! {
+    /// A colour map from low to high values.
+    ///
+    /// ```
+    /// use zvf_render::ColourMap;
+    ///
+    /// let map: ColourMap = "grey".parse()?;
+    /// assert_eq!(map.colour(0.0), [0, 0, 0]);
+    /// assert_eq!(map.colour(1.0), [255, 255, 255]);
+    /// assert_eq!(map.colour(7.0), [255, 255, 255]); // beyond the end is the end
+    /// # Ok::<(), zvf_error::Error>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ColourMap {
+        /// Violet, green, yellow: of evenly increasing brightness, and distinguishable with colour
+        /// blindness.
+        #[default]
+        Viridis => "viridis",
+        /// Black, purple, orange, white.
+        Magma => "magma",
+        /// Black to white.
+        Grey => "grey",
+        /// Blue, white, red: for values on both sides of a centre.
+        Coolwarm => "coolwarm",
+    }
+    /// Returns its name.
+    fn word;
 }
 
 impl ColourMap {
-    /// Every map.
-    pub const ALL: &'static [Self] = &[Self::Viridis, Self::Magma, Self::Grey, Self::Coolwarm];
-
-    /// Returns its name.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Viridis => "viridis",
-            Self::Magma => "magma",
-            Self::Grey => "grey",
-            Self::Coolwarm => "coolwarm",
-        }
-    }
-
     /// Returns the colour at a fraction from 0 to 1, clamped.
     #[must_use]
     pub fn colour(self, share: f64) -> Rgb {
@@ -77,18 +68,11 @@ impl ColourMap {
     }
 }
 
-impl fmt::Display for ColourMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
 impl FromStr for ColourMap {
     type Err = Error;
 
     fn from_str(word: &str) -> Result<Self> {
-        let colour_map = Self::ALL.iter().copied().find(|map| map.word() == word);
-        colour_map
+        Self::from_word(word)
             .ok_or_else(|| setting_error("colour map", "viridis, magma, grey or coolwarm", word))
     }
 }
