@@ -77,7 +77,7 @@ impl Source {
         let Some(info) = self.copy_json(&join(below, "info")).await? else {
             return Err(bad_request_error("the address", "a folder with a file info", "none"));
         };
-        let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
+        let text = |key: &str| info[key].as_str().map(str::to_owned);
         let mut segments = parent_ids.to_vec();
         if let Some(key) = text("segment_properties") {
             let properties = self.copy_json(&join(&join(below, &key), "info")).await?;
@@ -92,9 +92,7 @@ impl Source {
                 }
                 Ok(())
             }
-            _ if info.get("sharding").is_some_and(Json::is_object) => {
-                self.copy_shards(below, info.get("sharding")).await
-            }
+            _ if info["sharding"].is_object() => self.copy_shards(below, &info["sharding"]).await,
             Some("neuroglancer_skeletons") => {
                 self.copy_many(segments.iter().map(|id| join(below, id)).collect()).await?;
                 check_ids_known(&segments)
@@ -117,7 +115,7 @@ impl Source {
             let Some(list) = self.copy_json(&join(below, &format!("{id}:0"))).await? else {
                 continue;
             };
-            let names = list.get("fragments").and_then(Json::as_array).into_iter().flatten();
+            let names = list["fragments"].as_array().into_iter().flatten();
             let names: Vec<String> =
                 names.filter_map(Json::as_str).map(|name| join(below, name)).collect();
             self.copy_many(names).await?;
@@ -128,12 +126,12 @@ impl Source {
     /// Copies the indexes of annotations.
     async fn copy_annotations(&mut self, below: &str, info: &Json) -> Result<(), Error> {
         let mut annotation_ids = std::collections::BTreeSet::new();
-        let levels = info.get("spatial").and_then(Json::as_array).into_iter().flatten();
+        let levels = info["spatial"].as_array().into_iter().flatten();
         for level in levels {
-            let Some(key) = level.get("key").and_then(Json::as_str) else { continue };
+            let Some(key) = level["key"].as_str() else { continue };
             let key = join(below, key);
-            if level.get("sharding").is_some_and(Json::is_object) {
-                self.copy_shards(&key, level.get("sharding")).await?;
+            if level["sharding"].is_object() {
+                self.copy_shards(&key, &level["sharding"]).await?;
                 continue;
             }
             for name in
@@ -150,23 +148,19 @@ impl Source {
                 annotation_ids.extend(ids.map(|id| u64::from_le_bytes(*id)));
             }
         }
-        let Some(by_id) = info.get("by_id").filter(|by_id| by_id.is_object()) else {
-            return Ok(());
-        };
-        let Some(key) = by_id.get("key").and_then(Json::as_str) else { return Ok(()) };
+        let by_id = &info["by_id"];
+        let Some(key) = by_id["key"].as_str() else { return Ok(()) };
         let key = join(below, key);
-        match by_id.get("sharding").filter(|sharding| sharding.is_object()) {
-            Some(sharding) => self.copy_shards(&key, Some(sharding)).await,
-            None => {
-                let names = annotation_ids.iter().map(|id| join(&key, &id.to_string())).collect();
-                self.copy_many(names).await.map(drop)
-            }
+        if by_id["sharding"].is_object() {
+            return self.copy_shards(&key, &by_id["sharding"]).await;
         }
+        let names = annotation_ids.iter().map(|id| join(&key, &id.to_string())).collect();
+        self.copy_many(names).await.map(drop)
     }
 
     /// Copies all shards of a folder; missing ones are empty.
-    async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
-        let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
+    async fn copy_shards(&mut self, below: &str, sharding: &Json) -> Result<(), Error> {
+        let bits = sharding["shard_bits"].as_u64();
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
             let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
             return Err(bad_request_error("shard_bits over HTTP", "0 to 16", &found));
@@ -216,7 +210,7 @@ impl Source {
 
 /// Returns the names of all cells of a level of the spatial index.
 fn cells(level: &Json) -> Result<Vec<String>, Error> {
-    let shape = level.get("grid_shape").and_then(Json::as_array);
+    let shape = level["grid_shape"].as_array();
     let shape: Option<Vec<u64>> = shape.and_then(|shape| shape.iter().map(Json::as_u64).collect());
     let shape = shape.unwrap_or_default(); // refused
     let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
@@ -239,8 +233,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
 
 /// Returns the ids in segment properties.
 fn ids(properties: &Json) -> Vec<String> {
-    let ids = properties.get("inline").and_then(|inline| inline.get("ids"));
-    let ids = ids.and_then(Json::as_array).into_iter().flatten();
+    let ids = properties["inline"]["ids"].as_array().into_iter().flatten();
     ids.filter_map(Json::as_str)
         .filter(|id| id.bytes().all(|b| b.is_ascii_digit()))
         .map(str::to_owned)

@@ -10,39 +10,67 @@ use zvf_tet::{Index, Row, Severity, TetView};
 use super::{BlobFinding, Report, Settings};
 use crate::Error;
 
-pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
-    let file = TetView::parse(blob)?;
-    report.add_fact("datasets", file.directory().len());
-    report.add_fact("chunks", file.index().rows().len());
-    report.add_fact("payload_end", file.payload_end());
-    report.add_fact("footer", file.footer().map(|footer| footer.version()));
-    report.list(
-        settings,
-        file.directory().iter().map(|dataset| {
+impl Report {
+    pub(super) fn tet(&mut self, blob: &[u8]) -> Result<(), Error> {
+        let file = TetView::parse(blob)?;
+        self.add_fact("datasets", file.directory().len());
+        self.add_fact("chunks", file.index().rows().len());
+        self.add_fact("payload_end", file.payload_end());
+        self.add_fact("footer", file.footer().map(|footer| footer.version()));
+        self.list(file.directory().iter().map(|dataset| {
             let element = dataset.element().map_or("unknown", |element| element.name());
             let (shape, chunk) = (numbers(dataset.shape()), numbers(dataset.chunk_shape()));
             format!("{}: {element} [{shape}] in chunks of [{chunk}]", dataset.name())
-        }),
-    );
-    let _ = file.check(&mut |finding| {
-        let strict_only = finding.severity != Severity::Error;
-        let text = format!("{}: {}", finding.rule.id(), finding.error);
-        let (class, offset) = (finding.error.class.name(), Some(finding.error.offset));
-        report.findings.push(BlobFinding { class, offset, text, strict_only });
-        match report.findings.len() < MAX_FINDINGS {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
-    });
-    Ok(())
-}
+        }));
+        let _ = file.check(&mut |finding| {
+            let strict_only = finding.severity != Severity::Error;
+            let text = format!("{}: {}", finding.rule.id(), finding.error);
+            let (class, offset) = (finding.error.class.name(), Some(finding.error.offset));
+            self.findings.push(BlobFinding { class, offset, text, strict_only });
+            match self.findings.len() < MAX_FINDINGS {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        Ok(())
+    }
 
-pub(super) fn tidx(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
-    let index = Index::parse(blob, settings.payload_end)?;
-    report.add_fact("chunks", index.rows().len());
-    report.lints(&index.lints());
-    report.list(settings, index.rows().iter().map(row));
-    Ok(())
+    pub(super) fn tidx(&mut self, settings: &Settings, blob: &[u8]) -> Result<(), Error> {
+        let index = Index::parse(blob, settings.payload_end)?;
+        self.add_fact("chunks", index.rows().len());
+        self.lints(&index.lints());
+        self.list(index.rows().iter().map(row));
+        Ok(())
+    }
+
+    pub(super) fn caterva(&mut self, blob: &[u8]) -> Result<(), Error> {
+        let frame = Frame::open_whole(Container::File(self.bytes), blob)?;
+        let metalayer = frame.metalayer();
+        let partition = metalayer.partition();
+        self.add_fact("metalayer", metalayer.name().text());
+        self.add_fact("dtype", metalayer.dtype_text());
+        self.add_fact("item_size", frame.geometry().item_size());
+        self.add_fact("shape", partition.shape().as_slice());
+        self.add_fact("chunk_shape", partition.chunkshape().as_slice());
+        self.add_fact("block_shape", partition.blockshape().as_slice());
+        self.add_fact("chunks", frame.geometry().chunk_count());
+        self.lints(&frame.header().lints());
+        self.lints(&metalayer.lints());
+        Ok(())
+    }
+
+    pub(super) fn blosc(&mut self, blob: &[u8]) -> Result<(), Error> {
+        let chunk = Chunk::parse(blob)?;
+        let header: &ChunkHeader = chunk.header();
+        self.add_fact("decoded_bytes", header.nbytes());
+        self.add_fact("stored_bytes", header.cbytes());
+        self.add_fact("block_bytes", header.blocksize());
+        self.add_fact("blocks", header.block_count());
+        self.add_fact("codec", format!("{:?}", header.codec()));
+        self.lints(&header.lints());
+        chunk.decode_all(DECODED_CAP)?;
+        Ok(())
+    }
 }
 
 fn row(row: &Row) -> String {
@@ -53,35 +81,6 @@ fn row(row: &Row) -> String {
         row.raw_byte_len(),
         row.codec()
     )
-}
-
-pub(super) fn caterva(blob: &[u8], report: &mut Report) -> Result<(), Error> {
-    let frame = Frame::open_whole(Container::File(report.bytes), blob)?;
-    let metalayer = frame.metalayer();
-    let partition = metalayer.partition();
-    report.add_fact("metalayer", metalayer.name().text());
-    report.add_fact("dtype", metalayer.dtype_text());
-    report.add_fact("item_size", frame.geometry().item_size());
-    report.add_fact("shape", partition.shape().as_slice());
-    report.add_fact("chunk_shape", partition.chunkshape().as_slice());
-    report.add_fact("block_shape", partition.blockshape().as_slice());
-    report.add_fact("chunks", frame.geometry().chunk_count());
-    report.lints(&frame.header().lints());
-    report.lints(&metalayer.lints());
-    Ok(())
-}
-
-pub(super) fn blosc(blob: &[u8], report: &mut Report) -> Result<(), Error> {
-    let chunk = Chunk::parse(blob)?;
-    let header: &ChunkHeader = chunk.header();
-    report.add_fact("decoded_bytes", header.nbytes());
-    report.add_fact("stored_bytes", header.cbytes());
-    report.add_fact("block_bytes", header.blocksize());
-    report.add_fact("blocks", header.block_count());
-    report.add_fact("codec", format!("{:?}", header.codec()));
-    report.lints(&header.lints());
-    chunk.decode_all(DECODED_CAP)?;
-    Ok(())
 }
 
 fn numbers(numbers: impl Iterator<Item = u64>) -> String {

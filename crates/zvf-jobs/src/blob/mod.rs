@@ -186,6 +186,8 @@ pub struct Report {
     pub more_items: u64,
     /// Its faults.
     pub findings: Vec<BlobFinding>,
+    #[serde(skip)]
+    most_items: usize,
 }
 
 /// One fault of a blob.
@@ -227,9 +229,9 @@ impl Report {
     }
 
     /// Lists the first of `items`.
-    fn list(&mut self, settings: &Settings, items: impl Iterator<Item = String>) {
+    fn list(&mut self, items: impl Iterator<Item = String>) {
         let mut items = items.fuse();
-        self.items = items.by_ref().take(settings.most_items).collect();
+        self.items = items.by_ref().take(self.most_items).collect();
         self.more_items = to_u64(items.count());
     }
 
@@ -249,37 +251,35 @@ impl Settings {
     ///
     /// When these settings lack a value that the kind needs, or are invalid.
     pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<Report, Error> {
-        let bytes = to_u64(blob.len());
         let mut report = Report {
             kind,
-            bytes,
+            bytes: to_u64(blob.len()),
             facts: Map::new(),
             items: Vec::new(),
             more_items: 0,
             findings: Vec::new(),
+            most_items: self.most_items,
         };
         let looked = match kind {
-            BlobKind::FragmentIndex => structures::fragment_index(self, blob, &mut report),
+            BlobKind::FragmentIndex => report.fragment_index(self, blob),
             BlobKind::Manifest => {
                 let axes = needed(self.axes, "axes", "the axes of chunk keys")?;
-                structures::manifest(self, axes, blob, &mut report)
+                report.manifest(axes, blob)
             }
-            BlobKind::Ragged => {
-                structures::report_ragged(self, self.element()?.size(), blob, &mut report)
-            }
+            BlobKind::Ragged => report.ragged(self, self.element()?.size(), blob),
             BlobKind::LinkCell => {
                 let shape = RowShape::new(self.element()?, self.width, self.perm)?;
-                structures::link_cell(self, shape, blob, &mut report)
+                report.link_cell(self, shape, blob)
             }
-            BlobKind::Vlen => structures::vlen(self, blob, &mut report),
+            BlobKind::Vlen => report.vlen(self, blob),
             BlobKind::ShardIndex => {
                 let cells = needed(self.cells, "cells", "the cells of a shard")?;
-                structures::shard_index(self, cells, blob, &mut report)
+                report.shard_index(self, cells, blob)
             }
-            BlobKind::Tet => containers::tet(self, blob, &mut report),
-            BlobKind::Tidx => containers::tidx(self, blob, &mut report),
-            BlobKind::Caterva => containers::caterva(blob, &mut report),
-            BlobKind::Blosc => containers::blosc(blob, &mut report),
+            BlobKind::Tet => report.tet(blob),
+            BlobKind::Tidx => report.tidx(self, blob),
+            BlobKind::Caterva => report.caterva(blob),
+            BlobKind::Blosc => report.blosc(blob),
         };
         if let Err(error) = looked {
             report.fault(error);

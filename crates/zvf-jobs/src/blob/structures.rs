@@ -11,43 +11,116 @@ use zvf_format::vlen::VlenRows;
 
 use super::{Report, Settings};
 
-pub(super) fn fragment_index(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<()> {
-    let index = FragmentIndex::parse(blob)?;
-    let explicit = index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
-    report.add_fact("fragments", index.len());
-    report.add_fact("explicit", explicit);
-    report.add_fact("rows", index.rows_total());
-    report.add_fact("extent", index.extent());
-    report.lints(&index.lints());
-    report.list(
-        settings,
-        index.iter().enumerate().map(|(f, fragment)| match fragment {
+impl Report {
+    pub(super) fn fragment_index(&mut self, settings: &Settings, blob: &[u8]) -> Result<()> {
+        let index = FragmentIndex::parse(blob)?;
+        let explicit =
+            index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
+        self.add_fact("fragments", index.len());
+        self.add_fact("explicit", explicit);
+        self.add_fact("rows", index.rows_total());
+        self.add_fact("extent", index.extent());
+        self.lints(&index.lints());
+        self.list(index.iter().enumerate().map(|(f, fragment)| match fragment {
             Fragment::Range { start, count } => {
                 format!("{f}: rows {start}..{}", start + count)
             }
             Fragment::Rows(_) => {
                 format!("{f}: {} rows: {}", fragment.len(), first_few(fragment.rows()))
             }
-        }),
-    );
-    if let Some(rows) = settings.rows {
-        report.add_fact("tiles", index.tiles(rows));
-        index.check_rows(rows)?;
+        }));
+        if let Some(rows) = settings.rows {
+            self.add_fact("tiles", index.tiles(rows));
+            index.check_rows(rows)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-pub(super) fn manifest(
-    settings: &Settings,
-    axes: u64,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<()> {
-    let manifest = Manifest::parse(blob, axes)?;
-    report.add_fact("blocks", manifest.blocks().count());
-    report.add_fact("references", manifest.len());
-    report.list(settings, manifest.blocks().map(|block| words(&block)));
-    Ok(())
+    pub(super) fn manifest(&mut self, axes: u64, blob: &[u8]) -> Result<()> {
+        let manifest = Manifest::parse(blob, axes)?;
+        self.add_fact("blocks", manifest.blocks().count());
+        self.add_fact("references", manifest.len());
+        self.list(manifest.blocks().map(|block| words(&block)));
+        Ok(())
+    }
+
+    pub(super) fn ragged(&mut self, settings: &Settings, size: u8, blob: &[u8]) -> Result<()> {
+        let ragged = Ragged::parse(blob, size, settings.columns)?;
+        self.add_fact("groups", ragged.len());
+        self.add_fact("rows", ragged.rows().len());
+        self.lints(&ragged.lints());
+        let row = u64::from(size) * u64::from(settings.columns); // as the groups were parsed
+        self.list(ragged.groups().enumerate().map(|(k, group)| {
+            let rows = to_u64(group.len()).checked_div(row).unwrap_or(0); // rows without bytes
+            format!("group {k}: {rows} rows")
+        }));
+        Ok(())
+    }
+
+    pub(super) fn link_cell(
+        &mut self,
+        settings: &Settings,
+        shape: RowShape,
+        blob: &[u8],
+    ) -> Result<()> {
+        let body = if settings.inline { Body::Inline } else { Body::Flat };
+        let cell = LinkCell::parse(blob, body, shape)?;
+        self.add_fact("records", cell.len());
+        if let Some(groups) = cell.groups() {
+            self.add_fact("groups", groups.len());
+        }
+        self.lints(&cell.lints());
+        self.list(cell.records().map(|record| {
+            let rows: Vec<String> = record.rows().iter().map(u64::to_string).collect();
+            match record.perm() {
+                Some(code) => format!("{} (permutation {code})", rows.join(" - ")),
+                None => rows.join(" - "),
+            }
+        }));
+        Ok(())
+    }
+
+    pub(super) fn vlen(&mut self, settings: &Settings, blob: &[u8]) -> Result<()> {
+        // A blob that is too short for its count is refused below.
+        let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
+        let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
+        self.add_fact("items", rows.len());
+        self.add_fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
+        self.lints(&rows.lints());
+        self.list(rows.iter().enumerate().map(|(i, item)| format!("{i}: {} bytes", item.len())));
+        Ok(())
+    }
+
+    pub(super) fn shard_index(
+        &mut self,
+        settings: &Settings,
+        cells: u64,
+        blob: &[u8],
+    ) -> Result<()> {
+        let location =
+            if settings.index_at_start { IndexLocation::Start } else { IndexLocation::End };
+        let total = self.bytes;
+        let span = location.span(cells, settings.checksum, total)?;
+        let bounds = checked_usize(span.start).zip(checked_usize(span.end));
+        // The span is inside the blob.
+        let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
+        let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
+        let alone = span.end - span.start == total;
+        self.add_fact("cells", index.len());
+        self.add_fact("present", index.iter().flatten().count());
+        // The spans of an index alone were not checked against a file size: their sum may overflow 64
+        // bits.
+        let mut lengths = index.iter().flatten().map(|span| span.end - span.start);
+        self.add_fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
+        self.list(index.iter().enumerate().map(|(i, span)| match span {
+            Some(span) => format!("{i}: bytes {}..{}", span.start, span.end),
+            None => format!("{i}: absent"),
+        }));
+        if !alone {
+            index.check_spans(total, location)?;
+        }
+        Ok(())
+    }
 }
 
 fn words(block: &Block<'_>) -> String {
@@ -67,100 +140,6 @@ fn first_few(mut numbers: impl Iterator<Item = u64>) -> String {
     let listed: Vec<String> = numbers.by_ref().take(8).map(|number| number.to_string()).collect();
     let more = if numbers.next().is_some() { ", …" } else { "" };
     format!("{}{more}", listed.join(", "))
-}
-
-pub(super) fn report_ragged(
-    settings: &Settings,
-    size: u8,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<()> {
-    let ragged = Ragged::parse(blob, size, settings.columns)?;
-    report.add_fact("groups", ragged.len());
-    report.add_fact("rows", ragged.rows().len());
-    report.lints(&ragged.lints());
-    let row = u64::from(size) * u64::from(settings.columns); // as the groups were parsed
-    report.list(
-        settings,
-        ragged.groups().enumerate().map(|(k, group)| {
-            let rows = to_u64(group.len()).checked_div(row).unwrap_or(0); // rows without bytes
-            format!("group {k}: {rows} rows")
-        }),
-    );
-    Ok(())
-}
-
-pub(super) fn link_cell(
-    settings: &Settings,
-    shape: RowShape,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<()> {
-    let body = if settings.inline { Body::Inline } else { Body::Flat };
-    let cell = LinkCell::parse(blob, body, shape)?;
-    report.add_fact("records", cell.len());
-    if let Some(groups) = cell.groups() {
-        report.add_fact("groups", groups.len());
-    }
-    report.lints(&cell.lints());
-    report.list(
-        settings,
-        cell.records().map(|record| {
-            let rows: Vec<String> = record.rows().iter().map(u64::to_string).collect();
-            match record.perm() {
-                Some(code) => format!("{} (permutation {code})", rows.join(" - ")),
-                None => rows.join(" - "),
-            }
-        }),
-    );
-    Ok(())
-}
-
-pub(super) fn vlen(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<()> {
-    // A blob that is too short for its count is refused below.
-    let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
-    let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
-    report.add_fact("items", rows.len());
-    report.add_fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
-    report.lints(&rows.lints());
-    report.list(
-        settings,
-        rows.iter().enumerate().map(|(i, item)| format!("{i}: {} bytes", item.len())),
-    );
-    Ok(())
-}
-
-pub(super) fn shard_index(
-    settings: &Settings,
-    cells: u64,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<()> {
-    let location = if settings.index_at_start { IndexLocation::Start } else { IndexLocation::End };
-    let total = report.bytes;
-    let span = location.span(cells, settings.checksum, total)?;
-    let bounds = checked_usize(span.start).zip(checked_usize(span.end));
-    // The span is inside the blob.
-    let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
-    let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
-    let alone = span.end - span.start == total;
-    report.add_fact("cells", index.len());
-    report.add_fact("present", index.iter().flatten().count());
-    // The spans of an index alone were not checked against a file size: their sum may overflow 64
-    // bits.
-    let mut lengths = index.iter().flatten().map(|span| span.end - span.start);
-    report.add_fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
-    report.list(
-        settings,
-        index.iter().enumerate().map(|(i, span)| match span {
-            Some(span) => format!("{i}: bytes {}..{}", span.start, span.end),
-            None => format!("{i}: absent"),
-        }),
-    );
-    if !alone {
-        index.check_spans(total, location)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

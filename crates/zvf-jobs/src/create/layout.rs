@@ -165,7 +165,8 @@ impl Layout {
         let mut low = vec![f64::INFINITY; axes];
         let mut high = vec![f64::NEG_INFINITY; axes];
         let mut cached = Some(Vec::with_capacity(files.len()));
-        for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
+        let readers = std::iter::once(Ok(reader)).chain(readers);
+        for (input, (file, reader)) in files.iter().zip(readers).enumerate() {
             let file_start = vertices;
             before.push(file_start);
             let mut reader = reader?;
@@ -178,13 +179,10 @@ impl Layout {
             for (format, record) in &reader.header().records {
                 match records.iter().find(|(existing, _)| existing == format) {
                     None => records.push((format.clone(), record.clone())),
-                    Some((_, first)) if first != record => {
-                        let file =
-                            files.get(input).map_or_else(String::new, |f| f.display().to_string());
-                        header.left_out.push(format!(
-                            "the header of {file}: the first one of {format} is kept"
-                        ));
-                    }
+                    Some((_, first)) if first != record => header.left_out.push(format!(
+                        "the header of {}: the first one of {format} is kept",
+                        file.display()
+                    )),
                     Some(_) => {}
                 }
             }
@@ -193,7 +191,6 @@ impl Layout {
                     header.left_out.push(left_out.clone());
                 }
             }
-            let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
             if let Some(cached) = &mut cached {
                 let (header, pieces) = (reader.header().clone(), Vec::new());
                 cached.push(CachedFile { stamp: read_stamp(file), header, pieces });
@@ -480,44 +477,34 @@ impl fmt::Display for Layout {
 /// Returns the difference between the columns of two files, for each file: the kind, the positions,
 /// or the first differing column.
 fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
-    if first.kind != second.kind {
-        return Some([first, second].map(|header| header.kind.to_string()));
-    }
-    let positions = |header: &Header| {
-        let (dtype, width) = (header.positions.dtype(), header.positions.width());
-        format!("positions of {width} {dtype}")
-    };
-    let objects =
-        |header: &Header| if header.objects { "objects" } else { "no objects" }.to_owned();
-    let elements = |header: &Header| {
-        if header.elements.is_some() { "edges or faces" } else { "no edges or faces" }.to_owned()
-    };
-    for named in [positions, objects, elements] {
-        let both = [named(first), named(second)];
-        if both[0] != both[1] {
-            return Some(both);
-        }
-    }
-    let columns = |header: &Header| {
-        let fields = header.fields.iter().map(|field| ("column", field));
-        let fields = fields.chain(header.object_fields.iter().map(|f| ("column of objects", f)));
-        let words = fields.map(|(what, field)| {
-            let (dtype, width) = (field.column.dtype(), field.column.width());
-            let width = if width > 1 { format!(" x {width}") } else { String::new() };
-            // Text of any width fits in one column.
-            let is_text = dtype.kind == DtypeKind::Text;
-            let dtype = if is_text { "text".to_owned() } else { dtype.to_string() };
-            format!("{what} {:?} of {dtype}{width}", &*field.name)
-        });
-        words.collect::<Vec<String>>()
-    };
-    let (first_columns, second_columns) = (columns(first), columns(second));
-    let count = first_columns.len().max(second_columns.len());
-    let at = (0..count).find(|at| first_columns.get(*at) != second_columns.get(*at))?;
-    let describe = |columns: &[String]| {
-        columns.get(at).cloned().unwrap_or_else(|| format!("{} columns", columns.len()))
-    };
-    Some([describe(&first_columns), describe(&second_columns)])
+    let (first, second) = (describe_parts(first), describe_parts(second));
+    let at = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at))?;
+    let count = |parts: &[String]| format!("{} columns", parts.len() - PARTS_BEFORE_COLUMNS);
+    Some([first, second].map(|parts| parts.get(at).cloned().unwrap_or_else(|| count(&parts))))
+}
+
+/// Returns words for all that is equal in files of one input: [`PARTS_BEFORE_COLUMNS`], then a word
+/// for each column.
+fn describe_parts(header: &Header) -> Vec<String> {
+    let (dtype, width) = (header.positions.dtype(), header.positions.width());
+    let no = |is_there: bool| if is_there { "" } else { "no " };
+    let mut parts = vec![
+        header.kind.to_string(),
+        format!("positions of {width} {dtype}"),
+        format!("{}objects", no(header.objects)),
+        format!("{}edges or faces", no(header.elements.is_some())),
+    ];
+    let fields = header.fields.iter().map(|field| ("column", field));
+    let fields = fields.chain(header.object_fields.iter().map(|f| ("column of objects", f)));
+    parts.extend(fields.map(|(what, field)| {
+        let (dtype, width) = (field.column.dtype(), field.column.width());
+        let width = if width > 1 { format!(" x {width}") } else { String::new() };
+        // Text of any width fits in one column.
+        let is_text = dtype.kind == DtypeKind::Text;
+        let dtype = if is_text { "text".to_owned() } else { dtype.to_string() };
+        format!("{what} {:?} of {dtype}{width}", &*field.name)
+    }));
+    parts
 }
 
 /// Returns whether the files differ in the size of floats and no type is requested: text is read in
@@ -538,6 +525,8 @@ fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
 const BLOCK_ROWS: usize = 1024;
 /// Number of chunks from which sharding is worthwhile.
 const MANY: u64 = 64;
+/// The kind, the positions, objects, and elements.
+const PARTS_BEFORE_COLUMNS: usize = 4;
 
 #[cfg(test)]
 mod tests {

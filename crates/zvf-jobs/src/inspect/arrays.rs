@@ -16,8 +16,7 @@ use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
 use super::levels::is_of_backend;
-use super::stored::StoredTotals;
-use super::{codec_words, shard_shape, type_word};
+use super::{StoredTotals, codec_words, shard_shape, type_word};
 use crate::Error;
 
 /// The arrays of a store.

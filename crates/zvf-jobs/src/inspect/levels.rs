@@ -12,8 +12,7 @@ use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{LevelNode, Store};
 
-use super::stored::StoredTotals;
-use super::{codec_words, shard_shape, type_word};
+use super::{StoredTotals, codec_words, shard_shape, type_word};
 use crate::Error;
 
 /// A summary of a level.

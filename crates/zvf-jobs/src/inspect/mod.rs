@@ -12,7 +12,6 @@
 //! All of it can be serialized, and states what could not be determined. Programs that read data
 //! should use [`LevelReader`] and queries; this examines everything once.
 
-mod advice;
 mod arrays;
 mod cell;
 mod groups;
@@ -20,19 +19,17 @@ mod json;
 mod levels;
 mod objects;
 mod stats;
-mod stored;
 mod summary;
 
-pub use advice::advise;
 pub use arrays::{ArrayEntry, Arrays};
 pub use cell::{CellFragment, CellLinks, CellRow, CellView};
 pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
-pub use objects::ObjectView;
+pub use objects::{ObjectView, advise};
 pub use stats::AttributeStats;
-pub use stored::StoredTotals;
 pub use summary::{AxisSummary, Summary};
 
+use serde::Serialize;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::f64_from_i64;
 use zvf_format::{Class, Expected};
@@ -40,6 +37,30 @@ use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
 use crate::Error;
+
+/// Counts of stored objects.
+///
+/// ```
+/// let stored = zvf_jobs::inspect::StoredTotals::default();
+/// assert_eq!((stored.objects, stored.bytes), (0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StoredTotals {
+    /// Number of objects or files.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl StoredTotals {
+    /// Adds an object of `bytes`, as stated by the backend.
+    fn add(&mut self, bytes: u64) -> Result<(), Error> {
+        let sum = self.bytes.checked_add(bytes);
+        self.bytes = sum.ok_or_else(|| overflow_error("bytes of all objects"))?;
+        self.objects += 1;
+        Ok(())
+    }
+}
 
 /// Returns the codec chain of an array as text, in the order of encoding. The step from items to
 /// bytes is left out.
@@ -94,4 +115,20 @@ fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
         axes.map(|(n, size)| f64_from_i64(n.saturating_add(step)) * size).collect()
     };
     Some([at(0), at(1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::Class;
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_leave_64_bits_are_refused() {
+        let mut stored = StoredTotals::default();
+        stored.add(u64::MAX - 1).unwrap();
+        stored.add(1).unwrap();
+        let error = stored.add(1).unwrap_err();
+        assert_eq!((error.class(), stored.objects, stored.bytes), (Class::Overflow, 2, u64::MAX));
+    }
 }

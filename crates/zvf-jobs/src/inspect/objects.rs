@@ -8,7 +8,9 @@ use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
-use zvf_model::{LevelReader, ObjectId, ObjectManifest};
+use zvf_model::{LevelId, LevelReader, ObjectId, ObjectManifest};
+use zvf_query::BadQuery;
+use zvf_store::Store;
 
 use super::{json, overflow_error};
 use crate::Error;
@@ -101,8 +103,40 @@ impl ObjectView {
     }
 }
 
+/// Adds advice that the layer of the error could not give: the existing levels for a missing level,
+/// and the nearest ids for a missing object. It may read from `store`; if that fails, the error
+/// stays unchanged.
+#[boxed]
+pub async fn advise(error: Error, store: &Store) -> Error {
+    let hint = match absent_level(&error, store) {
+        Some(hint) => Some(hint),
+        None => absent_object(&error, store).await,
+    };
+    error.or_hint(|| hint)
+}
+
+fn absent_level(error: &Error, store: &Store) -> Option<String> {
+    let is_level = error.key().is_some_and(|key| key.parse::<u32>().is_ok());
+    if error.class() != Class::NotFound || !is_level {
+        return None;
+    }
+    let levels: Vec<String> = store.level_numbers().iter().map(u32::to_string).collect();
+    Some(match levels.as_slice() {
+        [] => "the store lists no level".to_owned(),
+        [only] => format!("the store has level {only} only"),
+        levels => format!("the store has levels {}", levels.join(", ")),
+    })
+}
+
+async fn absent_object(error: &Error, store: &Store) -> Option<String> {
+    let Some(BadQuery::NoSuchObject(id)) = error.cause_as() else { return None };
+    let first = *store.level_numbers().first()?;
+    let level = LevelReader::open(store, LevelId(first)).await.ok()?;
+    nearest_ids(&level, *id).await
+}
+
 /// Returns a text about the ids of a level, for a request for the missing id `absent`.
-pub(super) async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
+async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
     let index = level.objects().await.ok()??;
     let slots = index.slots();
     let mut ids = index.ids(0..slots.min(LOOKED_AT)).await.ok()?;

@@ -7,8 +7,8 @@ use zvf_format::Class;
 use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
+use super::StoredTotals;
 use super::levels::{LevelSummary, is_of_backend};
-use super::stored::StoredTotals;
 use crate::Error;
 
 /// A summary of a store.

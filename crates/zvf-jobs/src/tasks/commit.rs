@@ -1,15 +1,24 @@
 //! Edits on a thread of their own, because they block, and commits of final steps: if two run at
 //! once, only one commits; a repeated one recognises the commit, even after a kill.
+//!
+//! Levels are committed where a store cannot be replaced at once: on an object store, or with a
+//! journal. The final step builds them in a local folder from the results of the tasks. The commit
+//! names the plan.
 
-use zvf_edit::{EditError, Place};
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use zvf_edit::{CommitOptions, EditError, Place};
 use zvf_format::Class;
 use zvf_publish::CommitGate;
-use zvf_store::OpenOptions;
+use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent};
+use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Tasks;
 use super::folder::FINISHED;
+use super::identity::StoreIdentity;
 use crate::Error;
-use crate::error::stopped_error;
+use crate::error::{bad_request_error, stopped_error};
 
 impl Tasks {
     /// Commits with `commit`, through `gate`; returns `None` if an earlier final step did, as
@@ -56,10 +65,67 @@ impl Tasks {
         }
         Err(refused)
     }
+
+    /// Builds the levels beside the store, below `folder`, and commits them after `head`; `None` if
+    /// that was already done.
+    pub(super) async fn commit_levels(
+        &self,
+        (address, open, head): (&str, &OpenOptions, u64),
+        (options, how): (&Options, &BuildOptions),
+        (levels, folder): (&[KeptLevel], &Path),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
+    ) -> Result<Option<Vec<LevelReport>>, Error> {
+        let place = place(address, open)?;
+        let operation = self.operation();
+        let is_committed = move |place: &Place| zvf_edit::is_committed(place, head, &operation);
+        if let Err(changed) = self.check_store_now(open).await {
+            return self.allow_earlier_commit(place, is_committed, changed).await;
+        }
+        let store = Store::open(address, options.limit_reading(open.clone())).await?;
+        let from = (&store, folder);
+        let built =
+            zvf_pyramid::build_in_folder(from, options, how, (levels, None), on_event).await;
+        let (built, made) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                // Another final step may have changed the store meanwhile.
+                let Err(changed) = self.check_store_now(open).await else {
+                    return Err(error);
+                };
+                return self.allow_earlier_commit(place, is_committed, changed).await;
+            }
+        };
+        let operation = self.operation();
+        let commit = move |place| {
+            let message = Some("levels built by tasks".to_owned());
+            let options = CommitOptions { message, ..CommitOptions::default() };
+            zvf_edit::commit_levels(place, (head, &operation), &built, &options)
+        };
+        Ok(self.commit(&how.gate, place, commit, is_committed).await?.map(|_report| made))
+    }
+
+    fn operation(&self) -> Json {
+        json!({"op": "pyramid", "plan": self.digest})
+    }
 }
 
 pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
     Place::open(address, open).map_err(|error| wrap_edit_error("open", &error))
+}
+
+/// Returns the head after which levels are committed; `None` if the store is replaced.
+pub(super) fn planned_head(
+    address: &str,
+    open: &OpenOptions,
+    identity: &StoreIdentity,
+) -> Result<Option<u64>, Error> {
+    let place = place(address, open)?;
+    if place.is_of_versions() {
+        let expected = "no repository of versions, for which zvf pyramid itself builds levels";
+        return Err(bad_request_error("the store", expected, address));
+    }
+    let is_committed = identity.head.is_some() || place.folder().is_none();
+    Ok(is_committed.then(|| identity.head.unwrap_or(0))) // 0 before the first commit
 }
 
 /// Runs `work` on a separate thread and returns its result.

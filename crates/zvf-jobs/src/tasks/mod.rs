@@ -26,7 +26,6 @@ mod commit;
 mod convert;
 mod folder;
 mod identity;
-mod level_commit;
 mod parts;
 mod pyramid;
 mod record;

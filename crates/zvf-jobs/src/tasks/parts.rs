@@ -298,7 +298,7 @@ fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
 }
 
 /// Lists all files of a part, sorted, with their lengths and checksums.
-fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
+pub(super) fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     let mut files = Vec::new();
     let mut open = vec![(path.to_owned(), String::new())];
     while let Some((path, name)) = open.pop() {

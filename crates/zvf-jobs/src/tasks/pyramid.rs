@@ -5,7 +5,7 @@
 //! be repeated, and run on another machine. The result of a task is kept with the plan
 //! (`run_folder`). The final step runs the same build with the kept levels, and builds what a plan
 //! could not foresee. Then it replaces the store, or commits the levels if the store is on an
-//! object store or has a journal (`level_commit`).
+//! object store or has a journal (`commit`).
 //!
 //! Not here: building and keeping levels (`zvf-pyramid`).
 
@@ -19,9 +19,9 @@ use zvf_format::Class;
 use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan, Reuse};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
+use super::commit::planned_head;
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
-use super::level_commit::planned_head;
 use super::record::{Record, key};
 use super::run_folder::RunFolder;
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};

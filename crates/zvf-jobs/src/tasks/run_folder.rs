@@ -10,10 +10,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use zvf_publish::{Disk, KeyedFolder, hash_file};
 use zvf_store::Key;
 
 use super::folder::{WorkFolder, new_run};
+use super::parts::files_of;
 use super::record::Record;
 use crate::Error;
 
@@ -48,16 +48,10 @@ impl RunFolder {
         if !self.is_temporary {
             return Ok(Vec::new());
         }
-        let files = KeyedFolder::new(Disk::default(), self.path.clone());
-        let names = files.walk("").map_err(|error| Error::io("list", error))?;
-        let uploads = names.iter().map(|name| {
-            let (path, key) = (files.path(name), format!("{}/{name}", self.run));
-            async move {
-                let hashed = hash_file(&path);
-                let (bytes, hash) = hashed.map_err(|error| Error::io("read", error))?;
-                folder.upload(&path, &key).await?;
-                Ok::<_, Error>((key, bytes, format!("{hash:016x}")))
-            }
+        let uploads = files_of(&self.path)?.into_iter().map(|(name, bytes, sum)| async move {
+            let key = format!("{}{name}", self.run);
+            folder.upload(&self.path.join(name.trim_start_matches('/')), &key).await?;
+            Ok::<_, Error>((key, bytes, sum))
         });
         stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
     }
