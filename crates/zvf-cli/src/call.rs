@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::Cli;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::progress::ProgressHook;
 
 /// What a command printed on standard output, and whether it found problems.

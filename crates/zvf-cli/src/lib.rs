@@ -13,7 +13,6 @@ mod arguments;
 mod call;
 mod cli;
 mod commands;
-mod failure;
 mod global_options;
 mod interrupt;
 mod outcome;
@@ -25,4 +24,4 @@ mod table;
 mod target;
 
 pub use call::{Reply, Stop, call, call_with_progress, main_with};
-pub use failure::Failure;
+pub use outcome::Failure;

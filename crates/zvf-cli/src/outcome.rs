@@ -8,8 +8,6 @@ use zvf::edit::EditError;
 use zvf::format::Class;
 use zvf::{error_text, exit_code, join_causes};
 
-use crate::failure::Failure;
-
 /// How a successful command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -23,6 +21,23 @@ pub(crate) enum Outcome {
 
 /// The result of a subcommand.
 pub(crate) type CommandResult = anyhow::Result<Outcome>;
+
+/// Why a command line failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The kind of fault.
+    pub class: Class,
+    /// The line that the command prints on standard error.
+    pub message: String,
+}
+
+impl Failure {
+    /// Creates the error for invalid arguments.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { class: Class::InvalidArgument, message: message.into() }
+    }
+}
 
 /// The error for arguments that are invalid together or for this store.
 pub(crate) type Usage = Failure;

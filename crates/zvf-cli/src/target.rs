@@ -15,9 +15,8 @@ use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
 use zvf::Error;
 use zvf::format::Class;
 
-use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Watched};
-use crate::outcome::refuse;
+use crate::outcome::{Failure, refuse};
 
 /// A file under construction.
 #[derive(Debug)]

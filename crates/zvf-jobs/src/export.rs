@@ -59,8 +59,8 @@ pub struct Export {
     pub header: Header,
     /// Notes for the reader that are not errors; the last piece may add more.
     pub notes: Vec<String>,
-    /// The approximate number of vertices.
-    pub expected_vertices: u64,
+    /// The approximate number of vertices, which [`count_expected`](Self::count_expected) adds.
+    pub expected_vertices: Option<u64>,
     reader: Reader,
     query: Query,
     level: LevelReader,
@@ -110,6 +110,17 @@ impl Export {
         Self::start(reader, query, None, true).await
     }
 
+    /// Adds the number of vertices that the plan of the query expects, for those who show progress.
+    ///
+    /// # Errors
+    ///
+    /// When the query cannot be planned.
+    #[boxed]
+    pub async fn count_expected(mut self) -> Result<Self, Error> {
+        self.expected_vertices = Some(self.reader.plan(&self.query).await?.rows);
+        Ok(self)
+    }
+
     async fn start(
         reader: &Reader,
         query: Query,
@@ -117,21 +128,20 @@ impl Export {
         is_table: bool,
     ) -> Result<Self, Error> {
         let query = kind.into_iter().fold(query, Query::of_kind);
-        let plan = reader.plan(&query).await?;
-        let query = query.at_level(plan.level).of_kind(plan.kind);
-        let level = reader.level(plan.level).await?;
-        let level = level.open_kind(plan.kind).await?.unwrap_or(level);
+        let (level, kind) = reader.resolve(&query).await?;
+        let query = query.at_level(level).of_kind(kind);
+        let level = reader.level_of_kind(level, kind).await?;
         let (stage, notes, header) = match reader.run_numbered(&query.clone().with_owners()).await?
         {
             Some(numbered) => begin_numbered(reader, &query, &level, numbered).await?,
-            None if plan.kind.has_links() => hold(reader, &query, &level).await?,
+            None if kind.has_links() => hold(reader, &query, &level).await?,
             // The parts of chains name their objects.
-            None => begin(reader, &query, &level, !(is_table && plan.kind.is_chain())).await?,
+            None => begin(reader, &query, &level, !(is_table && kind.is_chain())).await?,
         };
         Ok(Self {
             header,
             notes,
-            expected_vertices: plan.rows,
+            expected_vertices: None,
             reader: reader.clone(),
             query,
             level,
@@ -287,7 +297,7 @@ impl Source for Export {
     }
 
     fn expected_vertices(&self) -> Option<u64> {
-        Some(self.expected_vertices)
+        self.expected_vertices
     }
 
     fn notes(&self) -> Vec<String> {

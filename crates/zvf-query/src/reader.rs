@@ -108,6 +108,18 @@ impl Reader {
         Ok(plan)
     }
 
+    /// Returns the level and the kind that `query` reads, without a plan of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan).
+    #[boxed]
+    pub async fn resolve(&self, query: &Query) -> Result<(LevelId, Kind)> {
+        let contexts = run::contexts(self, query).await?;
+        let first = contexts.first().ok_or(BadQuery::NoLevel)?;
+        Ok((first.cache.level.level(), first.kind))
+    }
+
     /// Returns the chunks from which `query` can read vertices, in key order; if several levels
     /// form one answer, each key once. No rows are read.
     ///

@@ -20,11 +20,11 @@ use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
+use crate::commands::destination::NewRepository;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
-use crate::commands::new_repository::NewRepository;
 use crate::commands::recorded::Recorded;
 use crate::commands::{is_remote_url, join_kinds, join_paths};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
@@ -148,7 +148,7 @@ impl Convert {
             let address =
                 input.to_str().filter(|text| text.starts_with(PRECOMPUTED)).map(str::to_owned);
             let Some(address) = address else { continue };
-            let place = self.options.scratch().unwrap_or_else(std::env::temp_dir);
+            let place = self.options.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
             let folder = tempfile::Builder::new().prefix(".zvf-input-").tempdir_in(place)?;
             let progress = session.progress("fetching");
             progress.set(address.clone());
@@ -169,8 +169,8 @@ impl Convert {
             output: self.output.clone(),
             strict: self.strict,
             dry_run: self.dry_run,
-            overwrite: self.options.overwrite(),
-            scratch: self.options.scratch(),
+            overwrite: self.options.overwrite,
+            scratch: self.options.temp_dir.clone(),
             extra: self.format_options.iter().cloned().collect(),
             is_repeated: false,
         }
@@ -179,7 +179,8 @@ impl Convert {
     /// Writes the answers of a store to a new store, which gets its own layout.
     async fn convert_store_to_store(self, session: &Session, store: &str) -> CommandResult {
         if !self.dry_run && self.narrow.first_given().is_none() && self.options.is_default() {
-            let new = NewRepository::begin(&self.output, self.options.scratch(), session).await?;
+            let new =
+                NewRepository::begin(&self.output, self.options.temp_dir.clone(), session).await?;
             if let Some(new) = new {
                 let copied = session.batch_store(store).await?;
                 new.publish_store(&copied, &format!("copied from {store}"), session).await?;
@@ -189,13 +190,7 @@ impl Convert {
         }
         let queries = self.plan_queries(session, store, true).await?;
         let StoreQueries { reader, query, kinds, notes } = queries;
-        let sources = kinds.into_iter().map(|kind| StoreSource {
-            name: format!("{kind} of {store}").into(),
-            reader: reader.clone(),
-            query: query.clone(),
-            kind,
-        });
-        let sources = sources.collect();
+        let sources = StoreSource::list(&reader, &query, kinds, store);
         session.print_notices(notes.iter().cloned())?;
         let Self { output, dry_run, options, .. } = self;
         Create::from_sources((sources, notes), output, dry_run, *options).run(session).await
@@ -212,7 +207,7 @@ impl Convert {
         let mut query = self.narrow.args.query(session, &reader).await?;
         query.columns = self.options.columns();
         let query = super::query::limit_to_memory(query, session);
-        let mut kinds = self.narrow.args.kinds(session, &reader, self.options.kind()).await?;
+        let mut kinds = self.narrow.args.kinds(session, &reader, self.options.kind).await?;
         let query = match (&self.part, kinds.first()) {
             (Some(part), Some(kind)) => part.narrow(&reader, query, *kind).await?,
             _ => query,
@@ -224,28 +219,6 @@ impl Convert {
         }
         session.print_store_notices(reader.store())?;
         Ok(StoreQueries { reader, query, kinds, notes })
-    }
-
-    /// Runs the queries: returns an answer for each kind, and notes.
-    async fn ask(
-        &self,
-        session: &Session,
-        store: &str,
-        several_kinds: bool,
-    ) -> anyhow::Result<(Vec<Export>, Vec<String>)> {
-        let queries = self.plan_queries(session, store, several_kinds).await?;
-        let StoreQueries { reader, query, kinds, notes } = queries;
-        let progress = session.progress("reading");
-        let mut exports = Vec::new();
-        for kind in kinds {
-            progress.set(format!("{kind} of {store}"));
-            exports.push(Export::open(&reader, query.clone(), Some(kind)).await?);
-            for level in self.coarser_levels(&reader, kind)? {
-                progress.set(format!("level {level} of {store}"));
-                exports.push(read_level(&reader, &query, kind, level).await?);
-            }
-        }
-        Ok((exports, notes))
     }
 
     /// Returns the levels above level 0 that go into a mesh of several resolutions.
@@ -263,9 +236,20 @@ impl Convert {
     /// Writes the answer of a store.
     async fn convert_store(&self, session: &Session, store: &str, format: Format) -> CommandResult {
         let several = format.capabilities().several_kinds;
-        let (exports, notes) = self.ask(session, store, several).await?;
-        let sources =
-            exports.into_iter().map(|export| -> job::Input { (Box::new(export), None) }).collect();
+        let queries = self.plan_queries(session, store, several).await?;
+        let StoreQueries { reader, query, kinds, notes } = queries;
+        let progress = session.progress("reading");
+        let mut sources: Vec<job::Input> = Vec::new();
+        for kind in kinds {
+            progress.set(format!("{kind} of {store}"));
+            let export = Export::open(&reader, query.clone(), Some(kind)).await?;
+            sources.push((Box::new(export.count_expected().await?), None));
+            for level in self.coarser_levels(&reader, kind)? {
+                progress.set(format!("level {level} of {store}"));
+                sources.push((Box::new(read_level(&reader, &query, kind, level).await?), None));
+            }
+        }
+        drop(progress);
         self.write(session, (self.job(), format), (sources, notes)).await
     }
 
@@ -293,7 +277,7 @@ impl Convert {
             true => None,
             false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
         };
-        let sizes = held.iter().flat_map(|held| held.files()).map(|file| {
+        let sizes = held.iter().flat_map(|held| &held.files).map(|file| {
             let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
             about.map(|about| about.len())
         });
@@ -302,7 +286,7 @@ impl Convert {
         let counter = Arc::new(AtomicU64::new(0));
         let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<Reader> {
             let inputs: Vec<Input> = match &held {
-                Some(held) => held.files().iter().map(Input::path).collect(),
+                Some(held) => held.files.iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],
             };
             let inputs = inputs.into_iter().map(|input| input.with_counter(Arc::clone(counter)));
@@ -346,7 +330,8 @@ async fn read_level(
     let error = opened.node().meta().geometric_error();
     let bins = opened.bins().map_or(opened.chunk_shape().sizes(), |bins| bins.bin_shape());
     let diagonal = bins.iter().map(|size| size * size).sum::<f64>().sqrt();
-    let mut export = Export::open(reader, query.clone().at_level(level), Some(kind)).await?;
+    let export = Export::open(reader, query.clone().at_level(level), Some(kind)).await?;
+    let mut export = export.count_expected().await?;
     let record = (zvf::convert::write::LOD_SCALE.to_owned(), error.unwrap_or(diagonal).into());
     export.header.records.push(record);
     Ok(export)

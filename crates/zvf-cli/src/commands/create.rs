@@ -1,6 +1,5 @@
 //! `zvf create`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,13 +12,12 @@ use zvf::model::flow::Header;
 use zvf::store::Build;
 use zvf::write::Report;
 
+use crate::commands::destination::NewRepository;
 use crate::commands::how::{CreateOptions, goes_on};
 use crate::commands::inputs::Inputs;
-use crate::commands::new_repository::NewRepository;
 use crate::commands::{join_kinds, join_paths};
-use crate::outcome::{CommandResult, Outcome};
+use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table;
 
 /// Create a store from files of any format that "zvf formats" lists as read.
 ///
@@ -94,7 +92,9 @@ impl Create {
         let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
         let repository = match self.dry_run {
             true => None,
-            false => NewRepository::begin(&self.store, self.options.scratch(), session).await?,
+            false => {
+                NewRepository::begin(&self.store, self.options.temp_dir.clone(), session).await?
+            }
         };
         // Unless the plan of a killed run exists, an existing store is an error.
         let is_new = folder(&self.store).is_none_or(|plan| !plan.exists());
@@ -103,7 +103,7 @@ impl Create {
             let free = free.with_context(|| self.context())?;
             free.abandon().await?;
         }
-        let layouts = Layouts::scan(inputs.files(), &recipe, progress);
+        let layouts = Layouts::scan(&inputs.files, &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
@@ -136,25 +136,22 @@ fn print(
     made: Option<(&Report, &str)>,
     session: &Session,
 ) -> CommandResult {
-    if session.json() {
-        // One kind is one layout; several are a list.
-        let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
-        let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
-        let value = json!({"layout": layout, "made": made.map(report_json), "losses": unread});
-        table::json(&value, &mut session.out())?;
-    } else if let Some((report, store)) = made {
-        writeln!(session.out(), "{report}")?;
-        let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
-        let left_out = left_out.cloned().chain(layouts.iter().flat_map(name_other_kinds));
+    // One kind is one layout; several are a list.
+    let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
+    let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
+    let value = json!({"layout": layout, "made": made.map(report_json), "losses": unread});
+    session.print(&value, |out| {
+        let Some((report, store)) = made else { return Ok(writeln!(out, "{layouts}")?) };
+        writeln!(out, "{report}")?;
+        let headers = || layouts.iter().map(|layout| &layout.header);
+        let left_out = headers().flat_map(|header| header.left_out.iter().cloned());
+        let left_out = left_out.chain(layouts.iter().flat_map(name_other_kinds));
         session.print_notices(left_out.map(|what| format!("not read: {what}")))?;
-        session.print_notices(layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;
-        let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
-        session.print_notices(axes.filter_map(describe_validation_gap))?;
-        session.print_notices([format!("see what it contains: zvf info {store}")])?;
-    } else {
-        writeln!(session.out(), "{layouts}")?;
-    }
-    Ok(Outcome::Clean)
+        let notes = headers().flat_map(|header| header.notes.iter().cloned());
+        let notes = notes.chain(headers().filter_map(|one| describe_validation_gap(&one.axes)));
+        Ok(session
+            .print_notices(notes.chain([format!("see what it contains: zvf info {store}")]))?)
+    })
 }
 
 /// Returns why the reference implementation would fail to validate a store with these axes, although it reads it: it

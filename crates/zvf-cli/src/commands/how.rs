@@ -33,7 +33,7 @@ pub(crate) struct CreateOptions {
     format: Option<Format>,
     /// The kind of the geometry, where the file does not state it.
     #[arg(long)]
-    kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// The attributes to store, or none [default: all other columns].
     #[arg(long = "attributes", alias = "columns", value_name = "NAMES")]
     columns: Option<String>,
@@ -75,10 +75,10 @@ pub(crate) struct CreateOptions {
     coding: Coding,
     /// Replace a store that exists, in one step; not on object stores.
     #[arg(long, help_heading = None::<&str>)]
-    overwrite: bool,
+    pub(crate) overwrite: bool,
     /// Folder for what does not fit in memory [default: the folder for temporary files].
     #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER", help_heading = None::<&str>)]
-    temp_dir: Option<PathBuf>,
+    pub(crate) temp_dir: Option<PathBuf>,
 }
 
 /// How files are read.
@@ -197,11 +197,6 @@ pub(crate) const MANIFESTS: [(&str, bool, &str); 2] =
     [("vlen", false, "A blob for each object"), ("dense", true, "Numbers in two arrays")];
 
 impl CreateOptions {
-    /// Returns the kind, where `--kind` is given.
-    pub(crate) const fn kind(&self) -> Option<Kind> {
-        self.kind
-    }
-
     /// Returns the attributes to store.
     pub(crate) fn columns(&self) -> Columns {
         parse_columns(self.columns.as_deref().unwrap_or("all"))
@@ -238,16 +233,6 @@ impl CreateOptions {
         overwrite: bool,
     ) -> Self {
         Self { shapes, shard, coding, overwrite, ..Self::defaults() }
-    }
-
-    /// Returns whether an existing store is replaced.
-    pub(crate) const fn overwrite(&self) -> bool {
-        self.overwrite
-    }
-
-    /// Returns the folder for data that does not fit in memory.
-    pub(crate) fn scratch(&self) -> Option<PathBuf> {
-        self.temp_dir.clone()
     }
 
     /// Returns the recipe, and the flag that stops the work at the next chunk.

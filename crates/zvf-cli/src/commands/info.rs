@@ -55,23 +55,19 @@ impl Info {
         let stats = if self.stats { self.stats(session, &progress).await? } else { Vec::new() };
         drop(progress);
         let head = store.journal_head();
-        if session.json() {
-            let mut summary = serde_json::to_value(&summary)?;
-            if let Some(head) = head {
-                summary["journal"] = json!({ "head": head });
-            }
-            if self.stats {
-                let of_kinds = stats.iter();
-                let of_kinds = of_kinds.map(|(kind, all)| json!({"kind": kind, "attributes": all}));
-                summary["stats"] = of_kinds.collect();
-            }
-            table::json(&summary, &mut session.out())?;
-        } else {
-            print(&self.store, &summary, head, self.full, &mut session.out())?;
-            stats
-                .iter()
-                .try_for_each(|(kind, stats)| print_stats(kind, stats, &mut session.out()))?;
+        let mut value = serde_json::to_value(&summary)?;
+        if let Some(head) = head {
+            value["journal"] = json!({ "head": head });
         }
+        if self.stats {
+            let of_kinds = stats.iter();
+            let of_kinds = of_kinds.map(|(kind, all)| json!({"kind": kind, "attributes": all}));
+            value["stats"] = of_kinds.collect();
+        }
+        session.print(&value, |out| {
+            print(&self.store, &summary, head, self.full, out)?;
+            stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))
+        })?;
         session.print_store_notices(&store)?;
         let known: Vec<String> = store.notices().iter().map(ToString::to_string).collect();
         session.print_notices(summary.notices.into_iter().filter(|n| !known.contains(n)))?;

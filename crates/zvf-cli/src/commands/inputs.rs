@@ -15,7 +15,7 @@ use crate::outcome::refuse;
 /// The files, with a copy of standard input in the place of `-`.
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     _copy: Option<NamedTempFile>, // removed when the command ends
 }
 
@@ -43,11 +43,6 @@ impl Inputs {
         };
         Ok(Self { files: files.iter().map(in_place).collect(), _copy: Some(copy) })
     }
-
-    /// Returns the files to read.
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
 }
 
 #[cfg(test)]
@@ -58,7 +53,7 @@ mod tests {
     async fn files_are_unchanged_and_standard_input_is_accepted_once() {
         let files = [PathBuf::from("a.csv"), PathBuf::from("./-")];
         let inputs = Inputs::new(&files, None).await.unwrap();
-        assert_eq!((inputs.files(), inputs._copy.is_none()), (&files[..], true));
+        assert_eq!((inputs.files.as_slice(), inputs._copy.is_none()), (&files[..], true));
         let twice = [PathBuf::from("-"), PathBuf::from("-")];
         let error = Inputs::new(&twice, None).await.unwrap_err();
         assert_eq!(error.to_string(), "standard input can be read once");

@@ -9,7 +9,7 @@ use zvf::store::Build;
 use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
 
 use crate::commands::coding::Zstd;
-use crate::commands::nested;
+use crate::commands::destination::check_nested;
 use crate::interrupt::{Interrupted, Watched};
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
@@ -63,7 +63,7 @@ impl Pack {
             return refuse(format!("{} is a folder; name a file", self.file.display()));
         }
         if let Some(file) = self.file.to_str() {
-            nested::check(&self.store, file)?;
+            check_nested(&self.store, file)?;
         }
         let mut options = PackOptions::default();
         if let Some(level) = self.codec.level() {
@@ -105,7 +105,7 @@ impl Pack {
 impl Unpack {
     pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let store = session.batch_store(&self.file).await?;
-        nested::check(&self.file, &self.new)?;
+        check_nested(&self.file, &self.new)?;
         let options = session.build_options(self.overwrite);
         let failed = || format!("cannot write {}", self.new);
         let build = Build::begin(&self.new, options).await.with_context(failed)?;

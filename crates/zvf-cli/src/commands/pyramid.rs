@@ -1,10 +1,5 @@
 //! `zvf pyramid`.
 
-mod beside;
-mod parts;
-
-pub(crate) use self::parts::{building, finish_levels};
-
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -12,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
+use zvf::edit::{CommitOptions, Refresh};
 use zvf::format::Vocabulary as _;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
@@ -22,14 +18,14 @@ use zvf::pyramid::{
     Strategy,
 };
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
-
-use zvf::Error;
+use zvf::tasks::{Plan, PyramidJob, Tasks};
+use zvf::{Error, Store, Timeouts};
 
 use crate::arguments::{size, word};
+use crate::commands::destination::{InPlace, check_nested};
 use crate::commands::edit;
-use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
-use crate::commands::nested;
+use crate::commands::task::{make_absolute, print_earlier};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -163,13 +159,13 @@ impl Pyramid {
             );
         }
         if self.refresh {
-            let options = zvf::edit::CommitOptions {
+            let options = CommitOptions {
                 dry_run: self.dry_run,
                 message: Some("levels rebuilt".to_owned()),
-                ..zvf::edit::CommitOptions::default()
+                ..CommitOptions::default()
             };
             let place = session.place(&self.store)?;
-            let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
+            let done = zvf::edit::refresh(place, Refresh::Stale, &options);
             return edit::finish(done, &self.store, session);
         }
         if self.dry_run {
@@ -201,9 +197,7 @@ impl Pyramid {
                 staging.as_ref().map_or(Ok(new.as_str()), address_inside)?.to_owned()
             }
             None if is_beside => self.store.clone(),
-            None => {
-                in_place.insert(InPlace::begin(&self.store, true, session)?).address().to_owned()
-            }
+            None => in_place.insert(InPlace::begin(&self.store, true, session)?).address.clone(),
         };
         let how = if staging.is_some() { inside_staging() } else { building(session) };
         let progress = Arc::new(session.progress("building levels"));
@@ -222,7 +216,7 @@ impl Pyramid {
         };
         let place = || format!("cannot build levels of {target}");
         let (built, commit) = if is_beside {
-            beside::build(session, address, (&options, &how), on_event).await.with_context(place)?
+            build_beside(session, address, (&options, &how), on_event).await.with_context(place)?
         } else {
             let built = self.build_in_place(address, (&options, &how), on_event).await;
             (built.with_context(place)?, None)
@@ -300,7 +294,7 @@ impl Pyramid {
         if new == self.store {
             return refuse(format!("{new} is the input itself; give a new name, or --in-place"));
         }
-        nested::check(&self.store, new)?;
+        check_nested(&self.store, new)?;
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {new}");
         let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
@@ -391,6 +385,82 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
+
+    /// Divides the work: a task for each level.
+    pub(crate) async fn plan_levels(&self, session: &Session) -> anyhow::Result<Plan> {
+        self.check_divisible()?;
+        let store = make_absolute(&self.store)?;
+        let open = session.options(Timeouts::BATCH);
+        let plan = Plan::pyramid((&store, &open), self.options(session)).await;
+        plan.with_context(|| format!("cannot plan levels of {store}"))
+    }
+
+    /// Refuses options that tasks do not support.
+    fn check_divisible(&self) -> Result<(), Usage> {
+        let given = [
+            ("a new store", self.new.is_some(), "copy the store first"),
+            ("--dry-run", self.dry_run, "zvf pyramid prints what would be built"),
+            ("--additive", self.additive, "build such levels with zvf pyramid"),
+            ("--refresh", self.refresh, "rebuild levels with zvf pyramid"),
+            ("--reference", self.is_reference(), "build such levels with zvf pyramid"),
+        ];
+        if let Some((what, _, hint)) = given.into_iter().find(|(_, given, _)| *given) {
+            return refuse(format!("{what} is not possible for levels that tasks build; {hint}"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn building(session: &Session) -> BuildOptions {
+    let gate = session.interrupt().gate().clone();
+    BuildOptions { gate, ..BuildOptions::default() }
+}
+
+/// Replaces the store by one with the levels that tasks built, and prints them.
+pub(crate) async fn finish_levels(
+    session: &Session,
+    (tasks, job): (&Tasks, &PyramidJob),
+) -> CommandResult {
+    let (open, how) = (session.options(Timeouts::BATCH), building(session));
+    let store = tasks.store()?;
+    let progress = session.progress("building levels");
+    let mut notices = Vec::new();
+    let on_event = |event: PyramidEvent<'_>| {
+        if !matches!(event, PyramidEvent::Level(_)) {
+            notices.push(event.to_string());
+        }
+    };
+    let built = tasks.finish_pyramid(&open, &how, on_event).await;
+    drop(progress);
+    match built? {
+        Some(built) => print(session, (store, &built), (&job.options, notices)),
+        None => print_earlier(session, store, "levels"),
+    }
+}
+
+/// Builds the levels of the store at `address` and commits them. Returns them, with the report of the commit.
+async fn build_beside(
+    session: &Session,
+    address: &str,
+    (options, how): (&Options, &BuildOptions),
+    on_event: impl FnMut(PyramidEvent<'_>) + Send,
+) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
+    let place = session.place(address)?;
+    // The levels are built from a store that includes a commit that was not applied yet.
+    let (head, _was_behind) = zvf::edit::settle(&place)?;
+    let open = options.limit_reading(session.options(Timeouts::BATCH));
+    let store = Store::open(address, open).await?;
+    // Removed when it is dropped, also when the command is stopped.
+    let folder = tempfile::Builder::new().prefix("zvf-levels-").tempdir()?;
+    let levels = folder.path().join("levels");
+    let from = (&store, levels.as_path());
+    let built = zvf::pyramid::build_in_folder(from, options, how, (&[], None), on_event).await;
+    let (built, reports) = built?;
+    let message = Some("zvf pyramid".to_owned());
+    let commit = CommitOptions { message, ..CommitOptions::default() };
+    let operation = json!({"op": "pyramid"});
+    let report = zvf::edit::commit_levels(&place, (head, &operation), &built, &commit)?;
+    Ok((reports, Some(report)))
 }
 
 /// Returns the address of a folder until it is published.

@@ -12,7 +12,7 @@ use zvf::edit::DataRepair;
 use zvf::repair::{Change, Place, Plan, plan};
 use zvf::validate::{Finding, Options};
 
-use super::in_place::InPlace;
+use super::destination::InPlace;
 use super::validate;
 use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
@@ -54,7 +54,7 @@ impl Repair {
         }
         // With a journal, the command repairs a copy, which is committed.
         let in_place = InPlace::begin(&self.store, self.apply, session)?;
-        let address = in_place.address().to_owned();
+        let address = in_place.address.clone();
         // A plan needs only read access.
         let place = match self.apply {
             true => Some(

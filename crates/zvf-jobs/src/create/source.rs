@@ -50,6 +50,21 @@ pub struct StoreSource {
 }
 
 impl StoreSource {
+    /// Returns the answers to `query` for several kinds of the store called `name`.
+    #[must_use]
+    pub fn list(
+        reader: &zvf_query::Reader,
+        query: &Query,
+        kinds: impl IntoIterator<Item = Kind>,
+        name: &str,
+    ) -> Vec<Self> {
+        let source = |kind| {
+            let (reader, query) = (reader.clone(), query.clone());
+            Self { name: format!("{kind} of {name}").into(), reader, query, kind }
+        };
+        kinds.into_iter().map(source).collect()
+    }
+
     /// Runs the query; this thread waits for every piece.
     pub(super) fn open(&self) -> Result<Reader, Error> {
         let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));

@@ -110,7 +110,7 @@ impl ConvertPart {
             return Ok(query);
         }
         // The query for a part could select another level.
-        let level = reader.plan(&query.clone().of_kind(kind)).await?.level;
+        let (level, _kind) = reader.resolve(&query.clone().of_kind(kind)).await?;
         let query = query.at_level(level);
         match self {
             Self::Whole | Self::File { .. } => Ok(query),
@@ -228,7 +228,7 @@ async fn divide_rows(
     (query, kind): (&Query, Kind),
     shares: usize,
 ) -> Result<Vec<ConvertPart>, Error> {
-    let level = reader.plan(query).await?.level;
+    let (level, _kind) = reader.resolve(query).await?;
     if LevelReader::chain(reader.store(), level).await?.len() > 1 {
         return Ok(Vec::new());
     }

@@ -35,7 +35,8 @@ impl Convert {
         let mut is_repeated = false;
         for (id, output) in files {
             let export = Export::open(&reader, query.clone().of_objects([id]), Some(kind)).await?;
-            if export.expected_vertices == 0 {
+            let export = export.count_expected().await?;
+            if export.expected_vertices == Some(0) {
                 continue; // removed, or not in the region
             }
             if let Some(folder) = Path::new(&output).parent().filter(|_| !self.dry_run) {
@@ -88,7 +89,7 @@ impl Convert {
                 ));
             }
             if !self.dry_run {
-                check_overwrite(Path::new(&output), self.options.overwrite())?;
+                check_overwrite(Path::new(&output), self.options.overwrite)?;
             }
             files.push((id, output));
         }

@@ -84,7 +84,7 @@ impl Convert {
         if self.dry_run {
             return refused("--dry-run", "zvf convert itself prints what would be lost");
         }
-        if self.options.overwrite() {
+        if self.options.overwrite {
             return refused("--overwrite", "remove the folder, or name another one");
         }
         if self.output == "-" {
@@ -112,7 +112,7 @@ pub(crate) async fn run_part(
     let mut convert: Convert = recorded::parse(&job.target.words, &["input", "output"])?;
     let store = tasks.plan().store.as_deref();
     let open = session.options(Timeouts::BATCH);
-    let scratch = convert.options.scratch();
+    let scratch = convert.options.temp_dir.clone();
     let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else {
         return Ok(TaskOutcome::AlreadyDone);
     };

@@ -1,6 +1,5 @@
 //! `zvf query`.
 
-mod lacking;
 mod output;
 pub(crate) mod region;
 mod write;
@@ -21,7 +20,7 @@ use zvf::{
     Answer, Counts, Kind, LevelId, Missing, ObjectId, Plan, QueryStats, Reader, Store, UnknownIds,
 };
 
-use self::output::Output;
+use self::output::{Output, check_lacking};
 use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
 use crate::commands::how::written_format;
 use crate::commands::job::Job;
@@ -196,6 +195,7 @@ impl Query {
             None => self.kind_of_objects(&reader).await?,
         };
         let export = Export::open(&reader, limit_to_memory(query, session), kind).await?;
+        let export = export.count_expected().await?;
         let job = Job {
             inputs: self.store.clone(),
             output: path.display().to_string(),
@@ -238,7 +238,7 @@ impl Query {
         }
         let writes_elements = holds_elements(output.format) || output.elements.is_some();
         let elements = writes_elements && !self.no_elements;
-        Ok(lacking::check(reader.store(), self.columns == "all", elements)?)
+        Ok(check_lacking(reader.store(), self.columns == "all", elements)?)
     }
 
     /// Returns the kind that a query without `--kind` reads: of the level, or of level 0 where a rule chooses it.

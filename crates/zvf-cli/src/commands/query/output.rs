@@ -1,9 +1,11 @@
-//! The files and formats of a query: chosen, and refused, before any work.
+//! The files and formats of a query: chosen, and refused, before any work; and what its answer may
+//! lack.
 
 use std::path::{Path, PathBuf};
 
 use zvf::convert::Format;
 use zvf::convert::format::MissingFormat;
+use zvf::{Notice, Store};
 
 use super::write::{TABLES, holds_elements};
 use crate::outcome::{Usage, refuse};
@@ -88,6 +90,47 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
         path.display(),
         extensions.join(", ")
     ))
+}
+
+/// Refuses an answer that may lack attributes or links: those that no document declares and that
+/// could not be listed in `store`. The answer has all attributes or named ones, and elements or none.
+///
+/// # Errors
+///
+/// [`Usage`] with the groups that could not be listed, and how to name what they hold.
+pub(super) fn check_lacking(
+    store: &Store,
+    all_attributes: bool,
+    elements: bool,
+) -> Result<(), Usage> {
+    let declares = store.root().zarr_vectors.attribute_specs().is_some();
+    let (mut attributes, mut links) = (Vec::new(), Vec::new());
+    for notice in store.notices() {
+        let Notice::CannotEnumerate { key } = notice else { continue };
+        let name = key.name().unwrap_or_default();
+        if matches!(name, "vertex_attributes" | "object_attributes") {
+            attributes.push(key.as_str().to_owned());
+        } else if key.segments().any(|part| part == "links" || part.starts_with("cross_chunk_link"))
+        {
+            links.push(key.as_str().to_owned());
+        }
+    }
+    if all_attributes && !declares && !attributes.is_empty() {
+        let text = format!(
+            "the attributes in {} cannot be listed, and no metadata declares them; name them with \
+             --attributes NAMES (or none), or leave them out with --allow-missing",
+            attributes.join(", ")
+        );
+        return refuse(text);
+    }
+    if elements && !links.is_empty() {
+        return refuse(format!(
+            "the links in {} cannot be listed; leave them out with --no-elements, or use those \
+             that are found with --allow-missing",
+            links.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::journal::{Entry, Journal, hash_all, identify};
 use super::plan::{Planned, overlaps};
 use crate::call::{Reply, Stop, call};
-use crate::failure::Failure;
+use crate::outcome::Failure;
 use crate::progress::Progress;
 
 /// How steps are run.

@@ -151,7 +151,7 @@ impl Validate {
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         progress.set(store.clone());
         let (place, shares) = ((&opened, store.as_str(), &open), self.shares.count()?);
-        let plan = TaskPlan::validate(place, &options, self.checks.journal(), shares).await;
+        let plan = TaskPlan::validate(place, &options, self.checks.journal, shares).await;
         plan.with_context(|| format!("cannot plan {store}"))
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! text.rs     for people: by rule, worst first, and a line that sums up
-//! json.rs     a line for each finding, and one for the sum
+//! mod.rs      lines of JSON: one for each finding, and one for the sum
 //! sarif.rs    SARIF 2.1.0, for programs that show findings beside code
 //! ```
 
-mod json;
 mod sarif;
 mod text;
 
-pub(crate) use self::json::value as json_value;
 pub(crate) use self::text::sum;
 
 use std::io::Write;
@@ -19,9 +17,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use serde_json::{Value, json};
 use zvf::clean::State;
 use zvf::validate::{
-    Depth, Observer, Options, Progress, Report, Rule, Sample, report_unopened, validate,
+    Depth, Finding, Observer, Options, Progress, Report, Rule, Sample, Severity, report_unopened,
+    validate,
 };
 
 use zvf::Error;
@@ -83,7 +83,7 @@ pub(crate) struct CheckOptions {
     sample: Option<Sample>,
     /// Also check the journal: that its records are consecutive, and that the store holds what they wrote.
     #[arg(long)]
-    journal: bool,
+    pub(crate) journal: bool,
 }
 
 impl Validate {
@@ -92,7 +92,7 @@ impl Validate {
         let report = look(session, &self.store, &options).await;
         let shown = Shown {
             store: &self.store,
-            journal: self.checks.journal(),
+            journal: self.checks.journal,
             sarif: self.sarif.as_deref(),
         };
         shown.print(session, report)
@@ -174,18 +174,13 @@ impl Shown<'_> {
             None => {}
         }
         match session.json() {
-            true => json::write(self.store, report, &mut session.out()),
+            true => write_json(self.store, report, &mut session.out()),
             false => text::write(self.store, report, &mut session.out()),
         }
     }
 }
 
 impl CheckOptions {
-    /// Returns whether the journal is checked too.
-    pub(crate) const fn journal(&self) -> bool {
-        self.journal
-    }
-
     /// Returns the options of the library.
     pub(crate) fn options(&self, session: &Session) -> anyhow::Result<Options> {
         let mut rules = Vec::new();
@@ -248,6 +243,56 @@ pub(crate) fn observe(session: &Session) -> (Observer, Arc<crate::progress::Prog
     };
     session.interrupt().ask_first(&observer.cancelled);
     (observer, progress)
+}
+
+/// Writes a line for each finding and skipped check, and the totals.
+fn write_json(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    for finding in &report.findings {
+        writeln!(out, "{}", json_value(finding))?;
+    }
+    for finding in &report.skipped {
+        let mut line = json_value(finding);
+        line["unseen"] = true.into();
+        writeln!(out, "{line}")?;
+    }
+    let counts: Vec<Value> = report
+        .counts
+        .iter()
+        .filter(|(_, severity, _)| *severity > Severity::Note)
+        .map(
+            |(rule, severity, n)| json!({"rule": rule.id, "severity": severity.name(), "count": n}),
+        )
+        .collect();
+    let sum = json!({"summary": {
+        "store": address,
+        "complete": report.complete,
+        "errors": report.count(Severity::Error),
+        "warnings": report.count(Severity::Warning),
+        "counts": counts,
+        "unseen": report.skipped.len(),
+        "sample": report.sample.map(|s| json!({"share": s.share(), "seed": s.seed()})),
+        "checked": report.checked,
+    }});
+    Ok(writeln!(out, "{sum}")?)
+}
+
+/// Returns one finding as JSON, without empty fields.
+pub(crate) fn json_value(finding: &Finding) -> Value {
+    let rule = finding.rule;
+    let mut all = json!({
+        "rule": rule.id,
+        "level": rule.level.number(),
+        "severity": finding.severity.name(),
+        "path": finding.path,
+        "cell": finding.cell,
+        "row": finding.row,
+        "offset": finding.offset,
+        "subject": (!finding.subject.is_empty()).then_some(&finding.subject),
+        "expected": finding.expected,
+        "found": finding.found,
+    });
+    all.as_object_mut().into_iter().for_each(|all| all.retain(|_, value| !value.is_null()));
+    all
 }
 
 /// Parses a share, and an optional seed.

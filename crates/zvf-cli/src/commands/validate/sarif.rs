@@ -81,7 +81,7 @@ fn result(finding: &Finding) -> Value {
         "level": finding.severity.name(),
         "message": {"text": text.trim_start_matches(": ")},
         "locations": [location(finding)],
-        "properties": super::json::value(finding),
+        "properties": super::json_value(finding),
     })
 }
 
