@@ -117,7 +117,7 @@ impl Reader {
     pub async fn resolve(&self, query: &Query) -> Result<(LevelId, Kind)> {
         let contexts = run::contexts(self, query).await?;
         let first = contexts.first().ok_or(BadQuery::NoLevel)?;
-        Ok((first.cache.level.level(), first.kind))
+        Ok((first.level.level(), first.kind))
     }
 
     /// Returns the chunks from which `query` can read vertices, in key order; if several levels

@@ -21,7 +21,6 @@ pub(crate) fn backend_error(
     Error::custom(class, answer.to_string()).with_op(op).with_class_hint().with_cause(source)
 }
 
-/// Returns the error for no answer within `after`.
 /// Faults of files, with what was being done.
 pub(crate) trait WithOp<T> {
     fn with_op(self, op: &'static str) -> Result<T>;

@@ -10,7 +10,6 @@
 //!
 //! Not here: framing (`build`), decoding (the other files of this module).
 
-use crate::error::WithOp as _;
 use std::fmt;
 use std::io::Write as _;
 
@@ -25,6 +24,7 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
+use crate::error::WithOp as _;
 
 /// The codec chain of an array, from bytes to bytes. No chain changes the data that is read back.
 ///

@@ -13,7 +13,6 @@
 //!
 //! Not here: the common codecs, which this crate decodes itself, with limits and in part.
 
-use super::stream_error;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -22,8 +21,10 @@ use bytes::Bytes;
 use zarrs::array::{BytesRepresentation, BytesToBytesCodecTraits, Codec as Known, CodecOptions};
 use zarrs::metadata::v3::MetadataV3;
 use zvf_error::Result;
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 use zvf_metadata::CodecSpec;
+
+use super::stream_error;
 
 /// The codecs above, by the names that array documents use.
 const NAMES: [&str; 2] = ["numcodecs.adler32", "numcodecs.shuffle"];

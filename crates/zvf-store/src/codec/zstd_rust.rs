@@ -6,7 +6,7 @@
 //! and never exceeds the limit by more than one piece. Compression is not implemented.
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 
 use super::{check_cap, stream_error};
 
