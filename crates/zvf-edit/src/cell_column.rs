@@ -13,12 +13,12 @@ use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
-use crate::columns::{StoredColumn, sibling_path};
 use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{column_type, list_children};
 use crate::row_pages::RowPages;
 use crate::scalar::ColumnType;
 use crate::snapshot::Snapshot;
+use crate::stored_column::{StoredColumn, sibling_path};
 
 /// A column. `D` holds values after the edit.
 #[derive(Clone, Debug)]

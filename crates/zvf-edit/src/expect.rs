@@ -3,10 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::columns::{ColumnScope, find, need_mut};
+use crate::columns::ColumnScope;
 use crate::error::{EditError, OrFail, Result, refused};
 use crate::new_rows::{Fields, read_members};
 use crate::scalar::{ColumnType, parse_number};
+use crate::stored_column::{find, need_mut};
 use crate::transaction::{OperationResult, Transaction};
 
 #[derive(Debug, Deserialize)]

@@ -18,18 +18,18 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
-use crate::columns::position;
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::manifests::FragmentOwners;
 use crate::memory::HeldMemory;
+use crate::numbers::FragmentOwners;
 use crate::numbers::{
     ChunkKeys, NONE, VERTEX_BYTES, Vertex, VertexLists, Vertices, Vid, vertex_number,
 };
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::{Snapshot, read_doc, read_grid};
+use crate::stored_column::position;
 
 /// The vertices of a chunk that was read.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::{Value as Json, json};
 use zvf_metadata::DtypeKind;
 
-use crate::columns::need_mut;
 use crate::error::{Result, missing_value_error, refused};
 use crate::groups::Group;
 use crate::new_rows::Fields;
+use crate::stored_column::need_mut;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {

@@ -12,13 +12,13 @@ use zvf_metadata::DtypeKind;
 
 use crate::arrays::Chunk;
 use crate::changes::Changes;
-use crate::columns::{StoredColumn, sibling_path};
 use crate::dense::DenseArray;
 use crate::error::{OrFail, Result, fail, unsupported};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
 use crate::scalar::{Categories, ColumnType, Scalar};
 use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
+use crate::stored_column::{StoredColumn, sibling_path};
 
 /// An object that was loaded, changed or added.
 #[derive(Clone, Debug, Default)]

@@ -22,7 +22,6 @@ use zvf_model::Value;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
-use crate::columns::find;
 use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, RowColumn, column_type, open_row_column};
@@ -31,6 +30,7 @@ use crate::numbers::NONE;
 use crate::rebuild::{ChangedObject, Piece};
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::{Snapshot, doc_key};
+use crate::stored_column::find;
 
 pub(crate) const VERTEX_COUNT: &str = "vertex_count";
 pub(crate) const SEGMENT_ID: &str = "segment_id";

@@ -100,6 +100,7 @@ mod select;
 mod snapshot;
 mod stamp;
 mod store_copy;
+mod stored_column;
 mod stores;
 #[cfg(test)]
 mod tests;

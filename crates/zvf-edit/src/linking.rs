@@ -10,7 +10,6 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 
 use crate::changes::Changes;
-use crate::columns::position;
 use crate::error::{
     OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused, unsupported,
 };
@@ -19,6 +18,7 @@ use crate::links::{LinkFamily, loose_end_error};
 use crate::new_rows::{Fields, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vertex, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::stored_column::position;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {

@@ -21,12 +21,12 @@ use zvf_metadata::DtypeKind;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{check_size, declared_link_width, rename_array};
 use crate::changes::Changes;
-use crate::columns::{StoredColumn, sibling_path};
 use crate::error::{At, EditError, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{End, NONE, Records, Vid};
 use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key, read_doc};
+use crate::stored_column::{StoredColumn, sibling_path};
 
 /// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
 pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;

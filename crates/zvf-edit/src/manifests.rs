@@ -15,7 +15,7 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result};
 use crate::geometry::{AddedPiece, Geometry};
 use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
-use crate::numbers::{FragmentNumber, FragmentNumbers, MAX_OBJECT_REFERENCES};
+use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, MAX_OBJECT_REFERENCES};
 use crate::rebuild::{ChangedObject, Tally};
 
 /// The encoded manifests of objects.
@@ -309,9 +309,6 @@ impl Objects {
         visit_references(self.manifests.row(row), self.rank, each).map_err(place)
     }
 }
-
-/// The objects that name each fragment, by chunk and fragment number.
-pub(crate) type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
 
 pub(crate) fn missing_fragment_error(level: &str, chunk: &Chunk, fragment: u32) -> EditError {
     let text = format!("{level}/object_index: fragment {fragment} of chunk {chunk:?} is not there");

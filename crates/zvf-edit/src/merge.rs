@@ -10,7 +10,7 @@ use zvf_format::Class;
 use zvf_metadata::DtypeKind;
 
 use crate::append::ObjectData;
-use crate::columns::{ColumnScope, need_mut};
+use crate::columns::ColumnScope;
 use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
@@ -22,6 +22,7 @@ use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::scalar::row_json;
+use crate::stored_column::need_mut;
 use crate::transaction::Transaction;
 
 /// The treatment of ids when stores are merged.

@@ -12,6 +12,9 @@ use crate::arrays::Chunk;
 use crate::error::{OrFail, Result};
 use crate::memory::{HeldMemory, MemoryLimit};
 
+/// The objects that name each fragment, by chunk and fragment number.
+pub(crate) type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
+
 /// The number of a vertex within its kind.
 pub(crate) type Vid = u32;
 

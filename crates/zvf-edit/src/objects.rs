@@ -8,13 +8,13 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
-use crate::columns::need_mut;
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::OBJECT_BYTES;
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
 use crate::select::parse_condition;
+use crate::stored_column::need_mut;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A new object, or the new vertices and values of an object.

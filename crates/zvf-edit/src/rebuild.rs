@@ -24,7 +24,7 @@ use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
-use crate::manifests::FragmentOwners;
+use crate::numbers::FragmentOwners;
 use crate::numbers::{FragmentNumber, FragmentNumbers, NONE, Vertex, Vid};
 
 /// The counts of a commit.

@@ -11,12 +11,12 @@ use zvf_model::Value;
 use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
-use crate::columns::{find, position};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::new_rows::{checked_index, parse_vector, read_members};
 use crate::numbers::Vid;
 use crate::scalar::parse_number;
+use crate::stored_column::{find, position};
 use crate::transaction::{NamedSelection, Transaction};
 
 /// The result of a selector.

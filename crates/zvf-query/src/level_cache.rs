@@ -41,7 +41,7 @@ impl LevelCache {
         Ok(Self { level, has_objects, names: OnceCell::new(), stray: OnceCell::new() })
     }
 
-    /// Returns the chunks that have fragments but no vertices; searches them once.
+    /// Returns the number of vertices that the level states; 0 where it states none.
     pub(crate) fn vertex_count(&self) -> u64 {
         u64::try_from(self.level.node().meta().vertex_count).unwrap_or(0) // negative: unknown
     }

@@ -22,10 +22,34 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
-use super::Span;
 use super::json::{self, Members};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Lints, Part};
+
+/// A span of a file.
+///
+/// ```
+/// use zvf_tet::{AxisSlice, TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row, Span};
+///
+/// let rows = [0, 1].map(|c| Row::new(0, &[c, 0], 320 + 64 * c, 64, 64, TensorCodec::Raw).unwrap());
+/// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
+/// let index = Index::parse(&bytes, 448)?;
+/// let lookup = Lookup::new(&index, 0, &TileGeometry::new(TensorDtype::F32, &[8, 4], &[4, 4]).unwrap(), 0);
+///
+/// let whole = lookup.select_all()?;
+/// assert_eq!(whole.dense_span(), Some(Span { offset: 320, len: 128 }));
+/// let part = lookup.select(&[AxisSlice { start: 1, stop: 3, step: 1 }, AxisSlice::all(4)])?;
+/// assert_eq!(part.byte_stream(), None);
+/// assert_eq!(part.strided_view().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
 
 /// The footer of a file, borrowed from its last bytes.
 ///

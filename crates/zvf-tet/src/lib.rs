@@ -74,9 +74,9 @@ pub use copy::{CopyRun, Runs};
 pub use directory::{Dataset, Datasets, Directory};
 pub use element::TensorDtype;
 pub use file::{Need, TetOpening, TetView};
-pub use footer::Footer;
 #[cfg(feature = "alloc")]
 pub use footer::encode_footer;
+pub use footer::{Footer, Span};
 pub use geometry::{Tile, TileGeometry};
 pub use index::{DECODED_CAP, Index, Row, TensorCodec};
 #[cfg(feature = "alloc")]
@@ -87,7 +87,7 @@ pub use plan::{Plan, TouchedTile, TouchedTiles};
 pub use rule::{Severity, TetFinding, TetRule};
 pub use selection::{AxisSlice, Selection};
 pub use superblock::Superblock;
-pub use view::{Span, StridedView, is_viewable};
+pub use view::{StridedView, is_viewable};
 
 /// The largest number of axes of a dataset.
 pub const MAX_RANK: usize = 8;

@@ -11,32 +11,7 @@
 //! Each is computed from a [`Plan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
-use super::{MAX_RANK, Plan, Selection, TensorDtype};
-
-/// A span of a file.
-///
-/// ```
-/// use zvf_tet::{AxisSlice, TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row, Span};
-///
-/// let rows = [0, 1].map(|c| Row::new(0, &[c, 0], 320 + 64 * c, 64, 64, TensorCodec::Raw).unwrap());
-/// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
-/// let index = Index::parse(&bytes, 448)?;
-/// let lookup = Lookup::new(&index, 0, &TileGeometry::new(TensorDtype::F32, &[8, 4], &[4, 4]).unwrap(), 0);
-///
-/// let whole = lookup.select_all()?;
-/// assert_eq!(whole.dense_span(), Some(Span { offset: 320, len: 128 }));
-/// let part = lookup.select(&[AxisSlice { start: 1, stop: 3, step: 1 }, AxisSlice::all(4)])?;
-/// assert_eq!(part.byte_stream(), None);
-/// assert_eq!(part.strided_view().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
-/// # Ok::<(), zvf_format::FormatError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Offset of the first byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub len: u64,
-}
+use super::{MAX_RANK, Plan, Selection, Span, TensorDtype};
 
 /// A selection inside one raw tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

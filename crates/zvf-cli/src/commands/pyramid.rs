@@ -25,7 +25,7 @@ use crate::arguments::{size, word};
 use crate::commands::destination::{InPlace, check_nested};
 use crate::commands::edit;
 use crate::commands::is_remote_url;
-use crate::commands::task::{make_absolute, print_earlier};
+use crate::commands::task::make_absolute;
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -542,4 +542,11 @@ fn factors(text: &str) -> Result<(f64, f64), String> {
     let (bins, objects) = text.split_once(',').ok_or_else(expected)?;
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_no_number| expected());
     Ok((number(bins)?, number(objects)?))
+}
+
+/// Prints that there was nothing left to do; `made` is what the JSON would hold.
+pub(crate) fn print_earlier(session: &Session, store: &str, made: &str) -> CommandResult {
+    session.print(&json!({"store": store, made: null}), |out| {
+        Ok(writeln!(out, "{store} was finished by an earlier run")?)
+    })
 }

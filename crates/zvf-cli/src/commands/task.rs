@@ -10,7 +10,6 @@ use zvf::Timeouts;
 use zvf::tasks::{Tasks, WorkFolder};
 
 use self::finish::Finish;
-pub(crate) use self::finish::print_earlier;
 use self::plan::Plan;
 pub(crate) use self::plan::write_stages;
 use self::run::Run;

@@ -16,9 +16,8 @@ use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Tasks;
 use super::folder::FINISHED;
-use super::identity::StoreIdentity;
 use crate::Error;
-use crate::error::{bad_request_error, stopped_error};
+use crate::error::stopped_error;
 
 impl Tasks {
     /// Commits with `commit`, through `gate`; returns `None` if an earlier final step did, as
@@ -111,21 +110,6 @@ impl Tasks {
 
 pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
     Place::open(address, open).map_err(|error| wrap_edit_error("open", &error))
-}
-
-/// Returns the head after which levels are committed; `None` if the store is replaced.
-pub(super) fn planned_head(
-    address: &str,
-    open: &OpenOptions,
-    identity: &StoreIdentity,
-) -> Result<Option<u64>, Error> {
-    let place = place(address, open)?;
-    if place.is_of_versions() {
-        let expected = "no repository of versions, for which zvf pyramid itself builds levels";
-        return Err(bad_request_error("the store", expected, address));
-    }
-    let is_committed = identity.head.is_some() || place.folder().is_none();
-    Ok(is_committed.then(|| identity.head.unwrap_or(0))) // 0 before the first commit
 }
 
 /// Runs `work` on a separate thread and returns its result.

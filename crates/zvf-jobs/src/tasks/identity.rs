@@ -19,6 +19,7 @@ use zvf_store::{OpenOptions, Store};
 
 use super::commit::{place, run_on_thread};
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// The identity of the store of a plan: its last commit, or a hash of its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,4 +76,19 @@ async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error
         Err(error) if error.class() == zvf_format::Class::Unsupported => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Returns the head after which levels are committed; `None` if the store is replaced.
+pub(super) fn planned_head(
+    address: &str,
+    open: &OpenOptions,
+    identity: &StoreIdentity,
+) -> Result<Option<u64>, Error> {
+    let place = place(address, open)?;
+    if place.is_of_versions() {
+        let expected = "no repository of versions, for which zvf pyramid itself builds levels";
+        return Err(bad_request_error("the store", expected, address));
+    }
+    let is_committed = identity.head.is_some() || place.folder().is_none();
+    Ok(is_committed.then(|| identity.head.unwrap_or(0))) // 0 before the first commit
 }

@@ -19,9 +19,9 @@ use zvf_format::Class;
 use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan, Reuse};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
-use super::commit::planned_head;
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
+use super::identity::planned_head;
 use super::record::{Record, key};
 use super::run_folder::RunFolder;
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};

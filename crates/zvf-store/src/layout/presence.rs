@@ -10,7 +10,6 @@
 //!
 //! Not here: reading chunks, and listing them ([`super::cells`]).
 
-use super::grid::linear_index;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
@@ -22,6 +21,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 
 use super::array::{ChunkArray, Place, answer_each};
+use super::grid::linear_index;
 use super::table::KeyTable;
 use crate::docs::Outline;
 use crate::key::Key;

@@ -14,7 +14,7 @@
 //! inside it.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
@@ -24,7 +24,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 
-use super::frame::BlockArray;
+use super::frame::{BlockArray, lock_shared};
 
 /// Reads the items of `selection`, in C order.
 pub(super) async fn selection(
@@ -266,11 +266,6 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
         work();
     });
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Locks data that tasks share; a task that panicked left it consistent.
-pub(super) fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Task<'_, '_, '_> {

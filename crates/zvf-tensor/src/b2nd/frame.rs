@@ -1,8 +1,8 @@
 //! An open frame: its geometry, the places of its chunks, and user metadata.
 
-use async_recursion::async_recursion as boxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -14,8 +14,6 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_store::{OpenOptions, RangedFile};
-
-use super::fetch::lock_shared;
 
 /// An open Caterva or B2ND array; cheap to clone.
 ///
@@ -44,8 +42,8 @@ struct Inner {
     offsets: Option<Offsets>, // `None` without chunks
     geometry: BlockGeometry,
     dtype: Option<Box<str>>,
-    folder: Option<(Place, OpenOptions)>, // of a sparse frame
-    decoders: Mutex<Vec<Decoder>>,        // idle ones: at most as many as were ever used at once
+    folder: Option<(FrameAddress, OpenOptions)>, // of a sparse frame
+    decoders: Mutex<Vec<Decoder>>, // idle ones: at most as many as were ever used at once
 }
 
 /// The offsets chunk, decoded on demand.
@@ -57,12 +55,12 @@ struct Offsets {
 
 /// Where a frame is: a file, or the folder of the chunk files of a sparse frame.
 #[derive(Debug)]
-enum Place {
+enum FrameAddress {
     Address(String),
     Objects(Arc<dyn ObjectStore>, Path),
 }
 
-impl Place {
+impl FrameAddress {
     /// Opens the file `name` of the folder, or without a name the file itself.
     async fn file(&self, name: Option<&str>, options: &OpenOptions) -> Result<RangedFile> {
         match (self, name) {
@@ -87,7 +85,7 @@ impl BlockArray {
     /// When it does not exist, is not a frame of an array, or cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
-        Self::open_at(Place::Address(address.to_owned()), options).await
+        Self::open_at(FrameAddress::Address(address.to_owned()), options).await
     }
 
     /// Opens the frame, or the sparse frame, at `path` of the caller's own backend.
@@ -101,7 +99,7 @@ impl BlockArray {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self> {
-        Self::open_at(Place::Objects(store, path.clone()), options).await
+        Self::open_at(FrameAddress::Objects(store, path.clone()), options).await
     }
 
     /// Opens the frame in `file`.
@@ -126,7 +124,7 @@ impl BlockArray {
         Self::begin(file, start, container, None).await
     }
 
-    async fn open_at(place: Place, options: &OpenOptions) -> Result<Self> {
+    async fn open_at(place: FrameAddress, options: &OpenOptions) -> Result<Self> {
         match place.file(None, options).await {
             Ok(file) => Self::from_file(file).await,
             Err(error) if error.class() == Class::NotFound => {
@@ -142,7 +140,7 @@ impl BlockArray {
         file: RangedFile,
         start: u64,
         container: Container,
-        folder: Option<(Place, OpenOptions)>,
+        folder: Option<(FrameAddress, OpenOptions)>,
     ) -> Result<Self> {
         let read = async |range: std::ops::Range<u64>| {
             // Saturates to a position beyond the end.
@@ -385,3 +383,8 @@ const ENTRY: u64 = 8;
 const WINDOW: u64 = 16 << 10;
 /// The limit for larger blocks of other writers.
 const LARGEST_WINDOW: u64 = 64 << 20;
+
+/// Locks data that tasks share; a task that panicked left it consistent.
+pub(super) fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -24,7 +24,7 @@ use super::file::WrittenFile;
 use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
-use super::sorted::{ExternalSorter, number_u32, sort_key, sort_key_u32, sort_key_u64};
+use super::sorted::{ExternalSorter, KWayMerge, number_u32, sort_key, sort_key_u32, sort_key_u64};
 use super::step_output::{Sequence, StepOutput, Target};
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::error::task_error;
@@ -78,6 +78,13 @@ pub(crate) struct CellsOutput {
     pub(crate) entries: StepOutput,
     pub(crate) places: Places,
     pub(crate) fragments: StepOutput,
+}
+
+impl MergedSlices {
+    /// Merges the fragments of objects.
+    pub(super) fn entries(&self, cells: &[&CellsOutput]) -> Result<KWayMerge> {
+        self.open(cells.iter().map(|left| &left.entries), ENTRY)
+    }
 }
 
 impl CellsOutput {

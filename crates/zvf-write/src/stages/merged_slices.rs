@@ -21,7 +21,6 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::cells::{CellsOutput, ENTRY};
 use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::sorted::{ExternalSorter, KWayMerge};
@@ -193,11 +192,6 @@ impl MergedSlices {
         width: usize,
     ) -> Result<KWayMerge> {
         KWayMerge::open(stored, width, &self.options.stop_flag())
-    }
-
-    /// Merges the fragments of objects.
-    pub(super) fn entries(&self, cells: &[&CellsOutput]) -> Result<KWayMerge> {
-        self.open(cells.iter().map(|left| &left.entries), ENTRY)
     }
 
     /// Merges the sorted numbers of this name that all slices have.

@@ -99,14 +99,7 @@ impl Finish {
         let store = tasks.store()?;
         match report {
             Some(report) => edit::finish(Ok(report), store, session),
-            None => print_earlier(session, store, "commits"),
+            None => pyramid::print_earlier(session, store, "commits"),
         }
     }
-}
-
-/// Prints that there was nothing left to do; `made` is what the JSON would hold.
-pub(crate) fn print_earlier(session: &Session, store: &str, made: &str) -> CommandResult {
-    session.print(&json!({"store": store, made: null}), |out| {
-        Ok(writeln!(out, "{store} was finished by an earlier run")?)
-    })
 }

@@ -1,12 +1,12 @@
 //! The result of opening a name in a directory: an open file, or a listing.
 
-use crate::error::WithOp as _;
 use std::fs::{File as StdFile, Metadata};
 use std::io;
 
 use zvf_error::{Error, Result};
 
 use super::super::Version;
+use crate::error::WithOp as _;
 
 /// An open regular file, with its metadata at that time.
 #[derive(Debug)]
