@@ -30,10 +30,9 @@ pub(crate) fn decode_checked(
         DracoError::new(class, buffer.position(), expected, found)
     };
     decoded.map_err(|error| {
-        let expected = match error.kind() {
-            ErrorKind::LimitExceeded => format!("at most {points} points and {faces} faces"),
-            _ => "a valid stream".to_owned(),
-        };
+        let is_large = error.kind() == ErrorKind::LimitExceeded;
+        let limits = || format!("at most {points} points and {faces} faces");
+        let expected = if is_large { limits() } else { "a valid stream".to_owned() };
         fault(class_of(error.kind()), expected, error.message().to_owned())
     })?;
     if mesh.num_points() > points {

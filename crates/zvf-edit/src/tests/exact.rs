@@ -379,7 +379,8 @@ fn text_of_the_other_byte_order_is_read_and_written_by_character() {
     let (_folder, store) = polylines(&[0, 1]);
     let column = "0/object_attributes/word";
     let big = |text: &str| -> Vec<u8> {
-        let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect();
+        let mut bytes: Vec<u8> =
+            text.chars().flat_map(|c| u32::from(c).swap_bytes().to_le_bytes()).collect();
         bytes.resize(12, 0);
         bytes
     };
