@@ -32,7 +32,7 @@ pub(super) trait Member: Sized {
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     at: &'a At<'a>,
-    left: Object,
+    pub(super) left: Object,
 }
 
 impl<'a> Fields<'a> {
@@ -92,11 +92,6 @@ impl<'a> Fields<'a> {
     /// Returns the fields that were not taken.
     pub(super) fn into_remaining(self) -> Object {
         self.left
-    }
-
-    /// Takes the remaining members.
-    pub(super) fn take_remaining(&mut self) -> Object {
-        core::mem::take(&mut self.left)
     }
 }
 

@@ -129,7 +129,7 @@ impl Members<'_> {
     /// All other members.
     pub(super) fn extras(&mut self, extras: &mut Object) {
         match &mut self.form {
-            Form::Read(fields) => *extras = fields.take_remaining(),
+            Form::Read(fields) => *extras = core::mem::take(&mut fields.left),
             Form::Write(object) => {
                 for (key, value) in extras {
                     if !object.contains_key(key) {

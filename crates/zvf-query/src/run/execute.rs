@@ -15,7 +15,7 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ObjectId, Parts};
 
 use super::fetch::{Chunks, Need, RowSource};
-use super::{Context, join as batches};
+use super::{Context, join as batches, lock};
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Cut};
@@ -178,7 +178,7 @@ impl Context {
 
     /// Drops the pieces of chunks that are missing in one of `columns`; splits objects at such gaps.
     fn drop_missing(&self, rows: Selection, columns: &[Vec<LoadedRows>]) -> Selection {
-        if self.lock_missing().list.is_empty() {
+        if lock(&self.findings.missing).list.is_empty() {
             return rows;
         }
         rows.retain_pieces(|piece| {

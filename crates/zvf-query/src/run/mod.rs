@@ -392,19 +392,12 @@ impl Context {
     fn note_missing(&self, error: &Error) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
-                self.lock_missing().push(Missing { array: array.to_owned(), chunk: *chunk });
+                lock(&self.findings.missing)
+                    .push(Missing { array: array.to_owned(), chunk: *chunk });
                 true
             }
             _ => false,
         }
-    }
-
-    fn lock_missing(&self) -> MutexGuard<'_, Distinct<Missing>> {
-        lock(&self.findings.missing)
-    }
-
-    fn lock_unknown(&self) -> MutexGuard<'_, Distinct<ObjectId>> {
-        lock(&self.findings.unknown)
     }
 
     /// Refuses an answer with more rows or bytes than a collected one may have.
@@ -425,12 +418,7 @@ impl Context {
     }
 }
 
-/// Returns the box whose chunks are searched for geometry in `bbox`.
-///
-/// Some writers put the vertices of coarse levels into the chunk of one of the points that they
-/// represent: up to a bin away, even if a bin is larger than a chunk. For coarse levels the box is
-/// widened by that; they have few chunks. In the full data, a vertex outside its chunk is a fault
-/// that validation reports; searching for it would mean reading the neighbours of every box.
+/// Locks findings; a panic leaves them consistent.
 fn lock<T>(found: &Mutex<T>) -> MutexGuard<'_, T> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -443,7 +431,12 @@ fn distinct(numbers: impl IntoIterator<Item = u64>) -> Vec<u64> {
     all
 }
 
-/// Returns a box that is larger by a bin on each side, at a coarser level.
+/// Returns the box whose chunks are searched for geometry in `bbox`.
+///
+/// Some writers put the vertices of coarse levels into the chunk of one of the points that they
+/// represent: up to a bin away, even if a bin is larger than a chunk. For coarse levels the box is
+/// widened by that; they have few chunks. In the full data, a vertex outside its chunk is a fault
+/// that validation reports; searching for it would mean reading the neighbours of every box.
 fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
     let (Some(sizes), 1..) = (cache.bin_shape(), cache.level().0) else {
         return Ok(*bbox);

@@ -21,7 +21,7 @@ use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Elements, Kind};
 
 use super::elements::{Answered, ElementKeys};
-use super::{Context, Purpose, Units, contexts, join};
+use super::{Context, Purpose, Units, contexts, join, lock};
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -76,7 +76,7 @@ impl NumberedAnswer {
     /// Returns the number of listed chunks that do not exist, if the query allows that.
     #[must_use]
     pub fn missing_count(&self) -> usize {
-        self.context.lock_missing().list.len()
+        lock(&self.context.findings.missing).list.len()
     }
 }
 

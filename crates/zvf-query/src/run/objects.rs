@@ -13,8 +13,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_u32, to_u64};
 use zvf_model::{Batch, FollowedObjects, ObjectId, ObjectIndex, ObjectRuns};
 
-use super::Context;
 use super::fetch::Chunks;
+use super::{Context, lock};
 use crate::error::BadQuery;
 use crate::query::UnknownIds;
 use crate::select::pieces::{Pieces, missing_row_error};
@@ -39,7 +39,7 @@ impl Context {
             match (row, self.query.unknown_ids) {
                 (Some(row), _) => rows.push(row),
                 (None, UnknownIds::Skip) => {}
-                (None, UnknownIds::Report) => self.lock_unknown().push(*id),
+                (None, UnknownIds::Report) => lock(&self.findings.unknown).push(*id),
                 (None, UnknownIds::Error) => return Err(BadQuery::NoSuchObject(*id).into()),
             }
         }

@@ -20,7 +20,7 @@ use zvf_model::{Batch, ObjectId};
 
 use super::elements::Answered;
 use super::fetch::check_end;
-use super::{Context, Purpose, Units, WorkUnit, contexts, join};
+use super::{Context, Purpose, Units, WorkUnit, contexts, join, lock};
 use crate::answer::{Answer, Counts, Missing, QueryStats};
 use crate::error::BadQuery;
 use crate::query::{Columns, Query};
@@ -38,13 +38,13 @@ impl Completeness {
     /// Takes what was recorded while `context` was queried.
     async fn take(context: &Context, truncated: bool) -> Result<Self> {
         let all_links = context.has_all_links().await?;
-        let mut missing = std::mem::take(&mut *context.lock_missing()).list;
+        let mut missing = std::mem::take(&mut *lock(&context.findings.missing)).list;
         // Concurrent reads find them in any order.
         missing.sort_unstable_by(|a, b| {
             a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
         });
         let complete = missing.is_empty() && !truncated && all_links;
-        let unknown_objects = std::mem::take(&mut *context.lock_unknown()).list;
+        let unknown_objects = std::mem::take(&mut *lock(&context.findings.unknown)).list;
         Ok(Self { complete, truncated, missing, unknown_objects })
     }
 

@@ -249,7 +249,9 @@ impl ChunkArray {
     ) -> Vec<Result<Stored>> {
         let places = self.places(source, chunk_indexes).await;
         let found = places.iter().flatten().flatten();
-        let gets: Vec<Get> = found.map(|place| place.get_all().with_caching(caching)).collect();
+        // Pooled buffers, if nothing is kept.
+        let pooled = caching == Caching::Once;
+        let gets: Vec<Get> = found.map(|place| Get { pooled, ..place.get_all() }).collect();
         answer_each(places, source.read_many(&gets).await, |place, got| match got? {
             None => place.check_absent().map(|()| None),
             Some(got) => Ok(Some((place, got.bytes))),

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
-use zvf_format::{Class, FormatError};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
 use super::array::{ChunkArray, Place, Stored, answer_each};
@@ -482,7 +482,8 @@ impl Cells {
             let Some((place, bytes)) = chunk? else {
                 return missing_chunk(presence, array, request);
             };
-            let payload = place.locate(strip_frame(&bytes))?;
+            let payload = place
+                .locate(VlenCell::parse(&bytes).map(|cell| bytes.slice_ref(cell.payload())))?;
             Ok(Some(payload).filter(|payload| !payload.is_empty()))
         };
         requests.iter().zip(chunks).map(payload).collect()
@@ -575,11 +576,6 @@ fn with_ranges<'a>(
     all.filter_map(|(request, (_, ranges))| {
         Some((request.as_ref().ok()?.as_ref()?, ranges.as_slice()))
     })
-}
-
-/// Returns the payload of a framed cell without a copy.
-fn strip_frame(bytes: &Bytes) -> Result<Bytes, FormatError> {
-    Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
 }
 
 /// Returns the single answer to a single request.

@@ -36,7 +36,6 @@ pub(crate) use self::url::Place;
 #[cfg(feature = "map")]
 pub(crate) use self::url::is_pack_file;
 use crate::budget::Budget;
-use crate::cache::Caching;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::versions::{self, Versions};
@@ -333,11 +332,6 @@ impl Get {
     /// Requests the first `len` bytes, or all if there are fewer.
     pub(crate) fn prefix(key: Key, len: u64) -> Self {
         Self { key, range: ByteRange::First(len), version: None, pooled: false }
-    }
-
-    /// Returns the same request, using pooled buffers if `caching` says that nothing is kept.
-    pub(crate) fn with_caching(self, caching: Caching) -> Self {
-        Self { pooled: caching == Caching::Once, ..self }
     }
 
     /// Returns the same request for exactly `version`.

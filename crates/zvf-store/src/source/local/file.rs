@@ -33,7 +33,10 @@ impl File {
     }
 
     pub(super) fn version(&self) -> Version {
-        Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
+        Version {
+            stamp: Some(Stamp::from_metadata(&self.about)),
+            ..Version::from_size(self.size())
+        }
     }
 
     /// Returns whether the file was written to since it was opened. Changes of its names do not

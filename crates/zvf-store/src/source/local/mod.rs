@@ -43,7 +43,7 @@ use self::dir::Dir;
 use self::file::File;
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version, check_listed};
+use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, check_listed};
 use crate::budget::{Budget, Reservation};
 use crate::error::{WithOp as _, length_error, store_replaced_error};
 use crate::key::Key;
@@ -475,13 +475,6 @@ impl Shared {
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
     let Range { start, end } = range.clamp_to(size);
     (start, end - start)
-}
-
-impl Version {
-    /// Returns the version from metadata of a file: any of these change with the file.
-    pub(super) fn from_stamp(size: u64, stamp: Stamp) -> Self {
-        Self { size, stamp: Some(stamp), ..Self::from_size(size) }
-    }
 }
 
 pub(super) use self::file::Stamp;
