@@ -57,10 +57,7 @@ impl Axes {
     /// `u64::MAX`.
     #[must_use]
     pub fn product(&self) -> Option<u64> {
-        if self.as_slice().contains(&0) {
-            return Some(0);
-        }
-        self.as_slice().iter().try_fold(1_u64, |product, n| product.checked_mul(*n))
+        num::count_items(self.as_slice())
     }
 
     /// Returns zero on `n` axes, at most sixteen.

@@ -21,7 +21,7 @@ use crate::error::{At, OrFail, Result, fail, refused};
 use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::SEGMENT_ID;
 use crate::linking::LINK_GROUPS;
-use crate::links::LinkFamily;
+use crate::links::{LinkColumn, LinkFamily};
 use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
 use crate::snapshot::{Snapshot, read_doc};
@@ -176,19 +176,18 @@ impl RepairedLevel<'_> {
         let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         family.fragments_or_new(&vertex_fragments);
         let Some(mut link_fragments) = family.fragments.take() else { return Ok(()) };
-        // The links, and their values in each column.
-        let links = family.arrays.remove(&name).map(|array| (shape.size().into(), array));
-        let values = family.columns.iter_mut().filter_map(|column| {
-            column.arrays.remove(&name).map(|array| (column.ty.size(), array))
-        });
-        let mut sorted: Vec<(usize, CellArray)> = links.into_iter().chain(values).collect();
+        let Some(mut links) = family.arrays.remove(&name) else { return Ok(()) };
+        let columns = family.columns.iter_mut();
+        let column =
+            |column: &mut LinkColumn| Some((column.ty.size(), column.arrays.remove(&name)?));
+        let mut columns: Vec<(usize, CellArray)> = columns.filter_map(column).collect();
         if let Some((low, high)) = bounding_chunks(&vertex_fragments.chunks()) {
             link_fragments.extend_grid(&low, &high)?;
         }
         for chunk in vertex_fragments.chunks() {
             let blob = vertex_fragments.read_stored(&chunk)?.unwrap_or_default();
             let index = FragmentIndex::parse(&blob).at(&vertex_fragments.path)?;
-            let bytes = sorted[0].1.read_stored(&chunk)?.unwrap_or_default();
+            let bytes = links.read_stored(&chunk)?.unwrap_or_default();
             let owners = group_links(&bytes, shape, &index);
             let owners = owners.at(&format!("{path}/links/0/{name} of chunk {chunk:?}"))?;
             let mut order: Vec<usize> = (0..owners.len()).collect();
@@ -196,17 +195,21 @@ impl RepairedLevel<'_> {
             let mut counts = vec![0_u64; num::saturating_usize(index.len())];
             owners.iter().for_each(|owner| counts[*owner] += 1);
             link_fragments.put_chunk(&chunk, encode_spans(counts)?);
-            for (size, array) in &mut sorted {
-                let rows = array.read_stored(&chunk)?.unwrap_or_default();
+            links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order)?);
+            for (size, array) in &mut columns {
+                let values = array.read_stored(&chunk)?.unwrap_or_default();
                 // A cell without values: all are absent.
-                if !rows.is_empty() {
-                    array.put_chunk(&chunk, sort_rows(&rows, *size, &order).at(&array.path)?);
+                if !values.is_empty() {
+                    array.put_chunk(&chunk, sort_rows(&values, *size, &order).at(&array.path)?);
                 }
             }
         }
-        sorted[0].1.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
-        link_fragments.flush(out)?;
-        sorted.iter_mut().try_for_each(|(_, array)| array.flush(out))?;
+        links.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
+        let columns = columns.iter_mut().map(|(_, array)| array);
+        [&mut links, &mut link_fragments]
+            .into_iter()
+            .chain(columns)
+            .try_for_each(|a| a.flush(out))?;
         let Some(mut level) = read_doc(snap, path)? else { return Ok(()) };
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
         out.put_doc(path, &level)

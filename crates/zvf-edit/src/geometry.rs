@@ -311,10 +311,9 @@ impl Geometry {
     }
 
     /// Takes the links, which the caller puts back.
-    pub(crate) fn take_links(&mut self) -> Result<LinkFamily> {
-        let width = self.links.policy.link_width();
-        let none = LinkFamily::create(&self.snap, &self.path, width, self.axes)?;
-        Ok(std::mem::replace(&mut self.links, none))
+    pub(crate) fn take_links(&mut self) -> LinkFamily {
+        let none = LinkFamily::placeholder(&self.snap, &self.path, self.links.policy);
+        std::mem::replace(&mut self.links, none)
     }
 
     /// Returns the index of a column of vertices.

@@ -360,7 +360,7 @@ impl Geometry {
         if !result.chunks.is_empty() {
             self.withdraw_link_groups();
         }
-        let mut family = self.take_links()?;
+        let mut family = self.take_links();
         if !self.pieces.is_empty() || !result.moves.is_empty() {
             self.write_moved_links(&mut family, result)?;
             let (before, after) = family.written;

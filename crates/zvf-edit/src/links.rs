@@ -204,13 +204,19 @@ impl LinkFamily {
     ) -> Result<Self> {
         let doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "links_family", "level_delta": 0,
             "link_width": width, "directed": false, "store": "canonical", "sid_ndim": axes, "num_links": 0, "num_physical_records": 0}});
-        Ok(Self {
+        let policy = link::LinkPolicy::new(width, axes)?;
+        Ok(Self { doc, ..Self::placeholder(snap, path, policy) })
+    }
+
+    /// Returns a family without a document, in the place of one that is taken.
+    pub(crate) fn placeholder(snap: &Rc<Snapshot>, path: &str, policy: link::LinkPolicy) -> Self {
+        Self {
             snap: Rc::clone(snap),
             path: path.to_owned(),
             delta_text: "0".to_owned(),
-            doc,
+            doc: Json::Null,
             is_new: true,
-            policy: link::LinkPolicy::new(width, axes)?,
+            policy,
             arrays: BTreeMap::new(),
             columns: Vec::new(),
             fragments: None,
@@ -220,7 +226,7 @@ impl LinkFamily {
             has_strays: false,
             records: Records::new(&snap.journal.place.memory),
             cells: Vec::new(),
-        })
+        }
     }
 
     fn link_integer(array: &CellArray) -> Result<LinkInteger> {

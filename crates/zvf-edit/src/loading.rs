@@ -298,7 +298,10 @@ impl Geometry {
 
     /// Loads the links with an end in one of the chunks.
     pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
-        let mut family = self.take_links()?;
+        if self.links.is_new {
+            return Ok(()); // none is stored
+        }
+        let mut family = self.take_links();
         let keys: BTreeSet<Chunk> =
             chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
         let before = family.records.numbers().end;

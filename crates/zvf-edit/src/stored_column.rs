@@ -1,4 +1,4 @@
-//! What columns of every scope have in common: a name, and arrays that are removed and renamed.
+//! The common interface of columns of every scope: their name, removal and renaming.
 
 use std::fmt::Display;
 

@@ -49,6 +49,12 @@ pub fn checked_product(factors: &[u64]) -> Option<u64> {
     factors.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
 }
 
+/// Returns the number of items of an array, or `None` if it does not fit in 64 bits. An extent of 0
+/// makes it 0, whatever the others are.
+pub fn count_items(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) { Some(0) } else { checked_product(shape) }
+}
+
 /// Returns the nearest `f64`: exact below 2^53, rounded to even above, never infinite.
 pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64

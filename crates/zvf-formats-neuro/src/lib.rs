@@ -4,7 +4,7 @@
 //! image        the image that streamlines lie in
 //! nifti        this image from a file
 //! precomputed  annotations, skeletons and meshes of Neuroglancer
-//! streamlines  what TCK, TRK and TRX share
+//! streamlines  helpers of TCK, TRK and TRX
 //! surface      GIFTI and FreeSurfer
 //! swc          trees of neurons
 //! tck          streamlines of MRtrix

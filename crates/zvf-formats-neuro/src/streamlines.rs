@@ -1,4 +1,4 @@
-//! What the formats of streamlines share.
+//! Helpers of the formats for streamlines: the kind, numeric fields and the letters of axes.
 
 use zvf_error::Result;
 use zvf_format::Class;

@@ -17,7 +17,7 @@ use std::path::Path;
 use async_recursion::async_recursion as boxed;
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value as Json;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{checked_product, saturating_usize};
 use zvf_store::{Objects, OpenOptions, Store};
 
 use crate::Error;
@@ -213,7 +213,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
     let shape = level["grid_shape"].as_array();
     let shape: Option<Vec<u64>> = shape.and_then(|shape| shape.iter().map(Json::as_u64).collect());
     let shape = shape.unwrap_or_default(); // refused
-    let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
+    let count = checked_product(&shape);
     if shape.is_empty() || count.is_none_or(|count| count > MAX_CELLS) {
         let expected = "a grid of at most a million cells over HTTP";
         return Err(bad_request_error("grid_shape", expected, &format!("{shape:?}")));

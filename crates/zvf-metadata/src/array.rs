@@ -166,13 +166,13 @@ impl ArrayDoc {
     /// Returns the number of items, or `None` if it does not fit in `u64`.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
-        product(&self.shape)
+        num::count_items(&self.shape)
     }
 
     /// Returns the number of items per stored chunk, or `None` if it does not fit in `u64`.
     #[must_use]
     pub fn chunk_items(&self) -> Option<u64> {
-        product(&self.chunk_shape)
+        num::count_items(&self.chunk_shape)
     }
 
     /// Returns the number of bytes per decoded chunk, or `None` if items have no fixed size or the
@@ -269,15 +269,6 @@ impl ArrayDoc {
         }
         Ok(())
     }
-}
-
-/// Returns the product, or `None` if it does not fit in `u64`. An axis of 0 makes it 0, whatever
-/// the others are.
-fn product(shape: &[u64]) -> Option<u64> {
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    num::checked_product(shape)
 }
 
 fn regular_grid(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {

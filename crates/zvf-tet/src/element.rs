@@ -48,17 +48,14 @@ impl TensorDtype {
     /// Returns the type with this tag, or `None` if there is none.
     #[must_use]
     pub fn from_tag(tag: u32) -> Option<Self> {
-        Self::with_tags().find(|(other, _)| *other == tag).map(|(_, element)| element)
+        Self::ALL.iter().copied().find(|element| element.tag() == tag)
     }
 
     /// Returns the tag of this type.
     #[must_use]
-    pub fn tag(self) -> u32 {
-        Self::with_tags().find(|(_, other)| *other == self).map_or(0, |(tag, _)| tag) // each has one
-    }
-
-    fn with_tags() -> impl Iterator<Item = (u32, Self)> {
-        (1..=10).zip(Self::ALL.iter().copied())
+    #[expect(clippy::as_conversions, reason = "the number of a variant, in the order of the tags")]
+    pub const fn tag(self) -> u32 {
+        (self as u32).strict_add(1)
     }
 
     /// Returns the size of one element in bytes, which is also the alignment of a typed view.

@@ -11,6 +11,7 @@
 //! Not here: the mapping from index rows to tiles ([`Lookup`](super::Lookup)).
 
 use super::{MAX_RANK, TensorDtype};
+use zvf_format::num::count_items;
 
 /// Shape, chunk shape and element type of a dataset, with its grid.
 ///
@@ -84,7 +85,7 @@ impl TileGeometry {
         if new.chunk_shape.contains(&0) {
             return None; // also when the extent is 0 and nothing was divided
         }
-        product(&new.shape)?.checked_mul(element.size())?;
+        count_items(&new.shape)?.checked_mul(element.size())?;
         Some(new)
     }
 
@@ -121,7 +122,7 @@ impl TileGeometry {
     /// Returns the number of elements; a `u64`, because they need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
-        product(&self.shape).unwrap_or(0) // checked when made
+        count_items(&self.shape).unwrap_or(0) // checked when made
     }
 
     /// Returns whether an extent is 0.
@@ -139,7 +140,7 @@ impl TileGeometry {
     /// Returns the number of tiles, which is the number of rows of a complete dataset.
     #[must_use]
     pub fn tile_count(&self) -> u64 {
-        product(&self.counts).unwrap_or(0) // no count exceeds its extent
+        count_items(&self.counts).unwrap_or(0) // no count exceeds its extent
     }
 
     /// Returns the tile at these grid coordinates, or `None` outside the grid.
@@ -230,14 +231,6 @@ impl Tile {
 /// Returns the first `rank` items of an array.
 pub(super) fn axes<T>(all: &[T; MAX_RANK], rank: usize) -> &[T] {
     all.get(..rank).unwrap_or(all)
-}
-
-/// Returns the product, or `None` on overflow. A factor of 0 makes it 0, whatever the others are.
-fn product(factors: &[u64]) -> Option<u64> {
-    if factors.contains(&0) {
-        return Some(0);
-    }
-    factors.iter().try_fold(1_u64, |product, factor| product.checked_mul(*factor))
 }
 
 #[cfg(test)]

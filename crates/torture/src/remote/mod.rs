@@ -198,7 +198,7 @@ impl Sweep<'_> {
     }
 }
 
-/// What came of a writer on a backend of its own.
+/// The outcome of a writer, and the requests that its backend received.
 pub(crate) struct WriterRun {
     /// Whether it ended by itself, and with success.
     pub(crate) is_ended: bool,

@@ -182,8 +182,8 @@ impl Synthetic {
         list
     }
 
-    /// Counts a list. Only the folders of attributes can be listed, of which there are none:
-    /// listing the chunks of a large store requests more than it holds.
+    /// Counts a request for a list. Only folders of attributes can be listed, and they are empty. A
+    /// list of the chunks of a large store would not fit in memory.
     fn count_list(&self, prefix: Option<&Path>) -> Result<()> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
         let is_bare = prefix.is_some_and(|prefix| {

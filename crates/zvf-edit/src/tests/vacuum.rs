@@ -117,7 +117,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         let chunks = geometry.all_chunks();
         let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk].clone());
         let keys = keys.collect();
-        let mut family = geometry.take_links().unwrap();
+        let mut family = geometry.take_links();
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
         family.load_cells_naming(&keys, &|_| true, &mut vertex).unwrap();
         for number in family.records.numbers() {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use hdf5_pure::{AttrValue, DType, Dataset, File, VlenStringReadOptions};
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_product, saturating_usize, to_u64};
 use zvf_formats::{Bytes, RandomFile, RecordNumbers, Spot, isolate, new_column, read_failed};
 use zvf_metadata::{Dtype, DtypeKind};
 
@@ -222,7 +222,7 @@ impl H5 {
     /// Reserves `size` bytes for each value of an array, and returns the count of its values.
     fn reserve_memory(&self, path: &str, size: u64) -> Result<u64> {
         let shape = self.shape(path)?;
-        let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
+        let count = checked_product(&shape);
         let bytes = count.and_then(|count| count.checked_mul(size));
         let memory = self.memory.get();
         let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| *bytes <= memory)) else {

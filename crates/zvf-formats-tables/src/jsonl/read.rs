@@ -252,7 +252,7 @@ fn add_texts(value: &Json, add: &mut dyn FnMut(&str) -> Result<()>) -> Result<()
     }
 }
 
-/// Returns the values of a list, or the one value that is none.
+/// Returns the items of a list; a value that is not a list is its only item.
 fn list_or_one(value: &Json) -> &[Json] {
     value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)
 }

@@ -31,7 +31,7 @@ struct Rows {
     columns: Vec<Option<Column>>,
 }
 
-/// What is read of a level: a chunk, or one row of it.
+/// The part of a level to read: a chunk, or one row of it.
 enum Asked {
     Chunk([ChunkKey; 1]),
     Row([(ChunkKey, Vec<Range<u64>>); 1]),

@@ -8,7 +8,7 @@ use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::ChunkShape;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
+use zvf_format::num::{checked_product, saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::arrays::{ArrayAttributes as _, Fragments, ObjectIndex, Vertices};
 use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
@@ -164,7 +164,7 @@ async fn columns(target: &Target<'_>) -> Result<()> {
         let columns = match array.shape() {
             [] | [_] => None,
             [_, columns @ ..] => {
-                let product = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
+                let product = checked_product(columns);
                 let (what, expected) = ("values of an attribute of objects", "fewer than 2^64");
                 let refused = || unsupported_error(what, expected, "more for each");
                 Some(product.ok_or_else(refused)?)

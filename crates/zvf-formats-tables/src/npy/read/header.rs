@@ -62,7 +62,7 @@ impl ArrayHeader {
 
     /// Returns the number of elements, or `None` on overflow.
     pub(crate) fn element_count(&self) -> Option<u64> {
-        self.shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))
+        zvf_format::num::checked_product(&self.shape)
     }
 }
 
