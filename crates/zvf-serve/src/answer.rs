@@ -163,7 +163,8 @@ pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     answer
 }
 
-/// Returns the answer to a refused request as bytes: for requests that are not read. The connection ends after it.
+/// Returns the answer to a refused request as bytes: for requests that are not read. The connection
+/// ends after it.
 pub(crate) fn raw_answer(refusal: &Refusal) -> Vec<u8> {
     let document = refusal.document();
     let status = refusal.status;

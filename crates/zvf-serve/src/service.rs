@@ -94,8 +94,8 @@ fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
     }
 }
 
-/// Refuses a head that is too large, and a body that is too large or of unknown length. Without coded transfers, a
-/// length is the only statement of where a request ends.
+/// Refuses a head that is too large, and a body that is too large or of unknown length. Without
+/// coded transfers, a length is the only statement of where a request ends.
 fn check_size(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
     let line = [request.method().as_str(), &request.uri().to_string(), "HTTP/1.1"].join(" ");
     if line.len() > limits.max_request_line_bytes {

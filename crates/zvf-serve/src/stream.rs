@@ -1,8 +1,9 @@
 //! The stream below the HTTP layer: requests must arrive, and answers must be read, within timeouts.
 //!
-//! Timeouts apply to the first byte of a connection, to a head from its first byte on, to idle connections without a
-//! request in progress, and to writes that the client does not read. A connection that the server ends is first closed
-//! for writing and read a little longer, so that a client that is still sending receives the answer and not a reset.
+//! Timeouts apply to the first byte of a connection, to a head from its first byte on, to idle
+//! connections without a request in progress, and to writes that the client does not read. A
+//! connection that the server ends is first closed for writing and read a little longer, so that a
+//! client that is still sending receives the answer and not a reset.
 //!
 //! Not here: the time for a body, which the answer of its request limits ([`crate::service`]).
 

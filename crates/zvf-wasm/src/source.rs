@@ -73,7 +73,7 @@ struct Names {
     folders: Vec<String>,
 }
 
-/// The backend. Futures of JavaScript run in tasks of this thread; only what they gave goes through channels.
+/// The backend. Futures of JavaScript run on this thread.
 pub(crate) struct PageStore {
     source: Arc<Source>,
     lists: bool,

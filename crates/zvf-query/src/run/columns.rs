@@ -114,7 +114,8 @@ impl AnswerColumns {
         Ok(chosen)
     }
 
-    /// Returns the bytes of one vertex of `level` with its columns, saturating: only compared with limits.
+    /// Returns the bytes of one vertex of `level` with its columns, saturating: only compared with
+    /// limits.
     pub(crate) fn row_bytes(&self, level: &LevelReader) -> u64 {
         let position = level.dtype().size.saturating_mul(to_u64(level.axes()));
         let sizes = self.vertex.iter().map(|field| (field.dtype().size, field.width()));
