@@ -133,6 +133,37 @@ async fn large_cells_are_split() {
 }
 
 #[tokio::test]
+async fn a_row_in_no_fragment_is_no_point() {
+    let scratch = archives::scratch();
+    let path = scratch.path().join("three.zarrvectors");
+    let three = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+    archives::copy(three.as_ref(), &path).unwrap();
+    // The index of a chunk with one row, which names none.
+    let index = zvf_format::fragment::FragmentIndexBuilder::new().encode();
+    let length = u32::try_from(index.len()).unwrap().to_le_bytes();
+    let cell = [&1_u32.to_le_bytes(), &length, &index[..]].concat();
+    std::fs::write(path.join("0/vertex_fragments/c/1/0"), cell).unwrap();
+    let store = zvf_store::Store::open(path.to_str().unwrap(), Default::default()).await.unwrap();
+    let reader = Reader::new(store);
+    let served = Precomputed::new(reader.clone());
+    assert_eq!(reader.count(&Query::all()).await.unwrap().vertices, 2);
+    let info = served.object("point_cloud", &["info"]).await.unwrap().unwrap();
+    let info: Json = serde_json::from_slice(&info).unwrap();
+    let (mut listed, mut asked) = (0, 0);
+    let shape = numbers(&info["spatial"][0]["grid_shape"]).into_iter().map(|n| n as u64);
+    for cell in cells(&shape.collect::<Vec<u64>>()) {
+        let list = served.object("point_cloud", &["spatial0", &cell]).await.unwrap();
+        listed += list.map_or(0, |list| split_list(&list).len());
+    }
+    for chunk in 0..3_u64 {
+        let id = (chunk << 24).to_string();
+        let found = served.object("point_cloud", &["by_id", &id]).await.unwrap();
+        asked += usize::from(found.is_some());
+    }
+    assert_eq!((listed, asked), (2, 2));
+}
+
+#[tokio::test]
 async fn annotations_name_their_objects_and_groups() {
     let mut counts = BTreeMap::new();
     for id in archives::ids() {

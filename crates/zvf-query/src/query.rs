@@ -345,10 +345,14 @@ impl Query {
         Self { uncached: true, ..self }
     }
 
+    /// Returns whether only some chunks are requested.
+    pub(crate) const fn names_chunks(&self) -> bool {
+        self.first_chunk.is_some() || self.end_chunk.is_some()
+    }
+
     /// Returns whether only the stored vertices are requested, of all chunks or of some.
     pub(crate) const fn asks_vertices(&self) -> bool {
-        let some = self.first_chunk.is_some() || self.end_chunk.is_some();
-        self.vertices_only || (some && !self.links_of_chunks)
+        self.vertices_only || (self.names_chunks() && !self.links_of_chunks)
     }
 
     /// Returns the mode for a kind of geometry: the one that was set, or the default of the kind.

@@ -163,8 +163,9 @@ pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     answer
 }
 
-/// Returns the answer to a refused request as bytes: for requests that cannot be parsed. The connection ends after it.
-pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
+/// Returns the answer to a refused request as bytes: for requests that are not read. The connection
+/// ends after it.
+pub(crate) fn raw_answer(refusal: &Refusal) -> Vec<u8> {
     let document = refusal.document();
     let status = refusal.status;
     let reason = status.canonical_reason().unwrap_or_default();
@@ -178,9 +179,7 @@ pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
     add("content-length", document.len().to_string().as_bytes());
     add("connection", b"close");
     bytes.extend_from_slice(b"\r\n");
-    if with_body {
-        bytes.extend_from_slice(&document);
-    }
+    bytes.extend_from_slice(&document);
     bytes
 }
 

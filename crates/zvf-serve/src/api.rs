@@ -295,15 +295,9 @@ async fn read_groups(
 }
 
 fn plan_document(plan: &Plan) -> serde_json::Value {
-    json!({
-        "level": plan.level.0,
-        "kind": plan.kind.to_string(),
-        "mode": plan.mode.map(|mode| mode.to_string()),
-        "chunks": plan.chunks,
-        "cells": plan.cells,
-        "rows": plan.rows,
-        "objects": plan.objects,
-        "requests": plan.requests,
-        "bytes": plan.bytes,
-    })
+    let mut document = json!(plan);
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("rows_before");
+    }
+    document
 }

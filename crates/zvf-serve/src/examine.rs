@@ -1,6 +1,7 @@
 //! Parsing of requests without any store, for fuzzing.
 
-use crate::head::scan_head;
+use hyper::Uri;
+
 use crate::limits::Limits;
 use crate::query_fields::{parse_body, parse_query};
 use crate::target::{check_key, parse_fields, parse_path};
@@ -10,12 +11,9 @@ use crate::target::{check_key, parse_fields, parse_path};
 #[must_use]
 pub fn examine_request(bytes: &[u8]) -> Option<Vec<String>> {
     let limits = Limits::default();
-    let head = scan_head(bytes, 0, &limits).ok()??;
-    let line = bytes.get(..head.bytes)?.split(|byte| *byte == b'\r').next()?;
-    let target = std::str::from_utf8(line).ok()?.split(' ').nth(1)?;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let segments = parse_path(path).ok()?;
-    let fields = parse_fields(query, limits.max_query_fields).ok()?;
+    let target = Uri::try_from(bytes.split(|byte| *byte == b' ').nth(1)?).ok()?;
+    let segments = parse_path(target.path()).ok()?;
+    let fields = parse_fields(target.query().unwrap_or_default(), limits.max_query_fields).ok()?;
     // A refused query is an answer too.
     let _asked = parse_query(fields, limits.max_rows, &[]);
     let names: Vec<&str> = segments.iter().map(String::as_str).collect();

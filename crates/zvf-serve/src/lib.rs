@@ -1,7 +1,7 @@
 //! Zarr Vectors stores over HTTP.
 //!
 //! ```text
-//! accept (server) -> limits per connection (connection), bytes of requests (stream, head) -> head, access, route (service; target)
+//! accept (server) -> limits per connection (connection), timeouts (stream) -> limits of a head, access, route (service; target)
 //!     /data  files by range, beneath a directory descriptor        data, files, range
 //!     /api   queries, objects, pictures on blocking threads        api, query_fields, transfer, picture
 //!     /precomputed  stores as Neuroglancer's formats                 precomputed
@@ -37,7 +37,6 @@ mod connection;
 mod data;
 mod examine;
 mod files;
-mod head;
 mod limits;
 mod metrics;
 mod page;

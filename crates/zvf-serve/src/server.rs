@@ -30,7 +30,7 @@ use crate::refusal::Refusal;
 use crate::service::answer_request;
 use crate::state::{AccessLog, State};
 use crate::stores::{ServedStore, list_stores, name_stores};
-use crate::stream::RequestStream;
+use crate::stream::TimedStream;
 
 /// The configuration of a server.
 ///
@@ -358,7 +358,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
 
 /// Answers 503 without reading the request.
 async fn refuse_connection(mut stream: TcpStream) {
-    let answer = raw_answer(&Refusal::service_unavailable("too many connections; try again"), true);
+    let answer = raw_answer(&Refusal::service_unavailable("too many connections; try again"));
     let refused = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await?;
@@ -382,8 +382,7 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let in_progress = InProgress::default();
-    let stream =
-        RequestStream::new(stream, limits.clone(), Arc::clone(&state.metrics), in_progress.clone());
+    let stream = TimedStream::new(stream, limits.clone(), in_progress.clone());
     let service = service_fn(|request| {
         let (state, running) = (Arc::clone(&state), in_progress.begin());
         async move {
@@ -392,7 +391,7 @@ async fn serve_connection(
             Ok::<_, std::convert::Infallible>(answer.map(|body| hold_while_sent(body, running)))
         }
     });
-    // The stream has the timeouts, and checks heads; a client that closed its sending side still gets its answer.
+    // The stream has the timeouts; a client that closed its sending side still gets its answer.
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .half_close(true)

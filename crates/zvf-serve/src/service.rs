@@ -15,20 +15,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN,
-    SET_COOKIE, VARY,
+    SET_COOKIE, TRANSFER_ENCODING, VARY,
 };
 use hyper::{Method, Request, StatusCode};
+use zvf::format::num::to_u64;
 
 use crate::access::check_host;
 use crate::answer::{Answer, count_sent, empty_body, full_body, new_answer, refuse, text_answer};
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
 use crate::data::{answer_file, answer_pending};
+use crate::limits::Limits;
 use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
 use crate::query_fields::parse_body;
@@ -92,7 +94,35 @@ fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
     }
 }
 
+/// Refuses a head that is too large, and a body that is too large or of unknown length. Without
+/// coded transfers, a length is the only statement of where a request ends.
+fn check_size(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
+    let line = [request.method().as_str(), &request.uri().to_string(), "HTTP/1.1"].join(" ");
+    if line.len() > limits.max_request_line_bytes {
+        let status = StatusCode::URI_TOO_LONG;
+        return Err(Refusal::new(status, "LimitExceeded", "the request line is too long"));
+    }
+    let lines = request.headers().iter();
+    let header_bytes: usize =
+        lines.map(|(name, value)| name.as_str().len() + value.len() + HEADER_LINE_BYTES).sum();
+    if header_bytes > limits.max_header_bytes {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return Err(Refusal::new(status, "LimitExceeded", "the headers are too large"));
+    }
+    if request.headers().contains_key(TRANSFER_ENCODING) {
+        let status = StatusCode::LENGTH_REQUIRED;
+        return Err(Refusal::new(status, "InvalidArgument", "a body must state its length"));
+    }
+    match request.body().size_hint().lower() {
+        length if length > to_u64(limits.max_body_bytes) => {
+            Err(Refusal::too_large("the body is too large"))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    check_size(&state.limits, &request)?;
     check_host(state.bound, request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
         return preflight(state, request.headers());
@@ -220,13 +250,9 @@ async fn read_fields(
     mut fields: Vec<(String, String)>,
     request: Request<Incoming>,
 ) -> Result<Vec<(String, String)>, Refusal> {
-    let max_bytes = state.limits.max_body_bytes;
-    let collected = Limited::new(request.into_body(), max_bytes).collect();
+    let collected = request.into_body().collect();
     let body = match tokio::time::timeout(state.limits.body_timeout, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return Err(Refusal::too_large("the body is too large"));
-        }
         Ok(Err(_broken)) => return Err(Refusal::bad_request("the body ends early")),
         Err(_elapsed) => {
             let status = StatusCode::REQUEST_TIMEOUT;
@@ -249,6 +275,8 @@ const CLOSING: [StatusCode; 6] = [
     StatusCode::LENGTH_REQUIRED,
     StatusCode::REQUEST_TIMEOUT,
 ];
+/// The bytes of a line of headers beside the name and the value: a colon, a space and the end.
+const HEADER_LINE_BYTES: usize = 4;
 /// Headers that pages of allowed origins may read.
 const EXPOSED: &str = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag";
 /// The largest number of characters of a path in the access log.

@@ -4,6 +4,7 @@
 //! fragments is joined only inside of a fragment here; the rest are bridges.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use futures_util::TryStreamExt as _;
 use zvf_error::Result;
@@ -42,7 +43,7 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     let keys: Vec<ChunkKey> = cell_chunks.iter().map(|(_, key)| *key).collect();
     // Rows of several fragments come once for each.
     let is_tiled = level.tiles().await?;
-    let mut builder = Builder::new(request, &low, &places);
+    let mut builder = Builder::new(request, &low);
     builder.names_rows |= !is_tiled;
     let columns = known_columns(&level, &request.columns).await?;
     let mut batches = reader.stream(cell_query(request, columns.clone(), &level, &request.cell)?);
@@ -55,14 +56,14 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
         false => Vec::new(),
     };
     let mut has_all_steps = true;
-    if request.kind.is_chain() && builder.keeps_rows {
+    if request.kind.is_chain() {
         let (steps, is_complete) = bridges::find_steps(&level, &cell_chunks, &mut faults).await?;
         joins.extend(steps.into_iter().map(Vec::from));
         has_all_steps = is_complete;
     }
     let is_far = |row: &StoredRow| !places.contains(&row.0);
-    // An edge that leaves another chunk is drawn there.
-    joins.retain(|ends| ends.len() != 2 || !is_far(&ends[0]));
+    // An edge that leaves another chunk is drawn there, and one end alone is no edge.
+    joins.retain(|ends| ends.len() > 2 || (ends.len() == 2 && !is_far(&ends[0])));
     let rows = joins.iter().flatten().copied().filter(is_far);
     let far = read_far(reader, &level, request, &columns, rows, &mut faults).await?;
     builder.join(&joins, &far);
@@ -100,10 +101,8 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
 struct Vertex {
     position: [f32; 3],
     slot: u32,
-    /// The place of its chunk.
-    place: u32,
-    row: u32,
-    is_ghost: bool,
+    /// The place of its chunk, and its row there.
+    stored: StoredRow,
 }
 
 struct Builder<'a> {
@@ -112,12 +111,12 @@ struct Builder<'a> {
     /// Whether rows are distinguished by number: something joins them, or they may come again.
     names_rows: bool,
     axes: &'a [usize],
-    cell_chunks: &'a [u32],
     origin: [f64; 3],
+    /// Those of the chunk; the ghosts follow them.
     vertices: Vec<Vertex>,
+    own_count: usize,
     /// Which vertex a stored row is, where something joins rows.
     vertex_of_row: HashMap<StoredRow, u32>,
-    keeps_rows: bool,
     slots: HashMap<ObjectId, u32>,
     ids: Vec<i64>,
     segments: Vec<u32>,
@@ -133,7 +132,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(request: &'a CellRequest, low: &[f64], cell_chunks: &'a [u32]) -> Self {
+    fn new(request: &'a CellRequest, low: &[f64]) -> Self {
         let mut origin = [0.0; 3];
         for (origin, axis) in origin.iter_mut().zip(&request.axes) {
             *origin = low.get(*axis).copied().unwrap_or(0.0); // an axis that is not there is flat
@@ -144,11 +143,10 @@ impl<'a> Builder<'a> {
             joins_rows: request.kind.is_chain() || request.kind.has_links(),
             names_rows: request.kind.is_chain() || request.kind.has_links(),
             axes: &request.axes,
-            cell_chunks,
             origin,
             vertices: Vec::new(),
+            own_count: 0,
             vertex_of_row: HashMap::new(),
-            keeps_rows: true,
             slots: HashMap::new(),
             ids: Vec::new(),
             segments: Vec::new(),
@@ -163,33 +161,24 @@ impl<'a> Builder<'a> {
 
     /// Adds what a batch holds; a vertex that came before is not added again.
     fn push(&mut self, batch: &Batch) -> Result<()> {
-        let stored = stored_rows(batch);
-        let names_rows = self.names_rows;
         let mut fresh = Vec::with_capacity(batch.len());
-        for i in 0..batch.len() {
-            let at = stored.as_ref().and_then(|stored| stored.get(i)).copied();
-            if let Some(at) = at.filter(|_| names_rows)
-                && self.vertex_of_row.contains_key(&at)
-            {
-                continue;
-            }
-            let number = index_u32(self.vertices.len());
-            if let Some(at) = at.filter(|_| names_rows) {
-                self.vertex_of_row.insert(at, number);
+        for (i, stored) in stored_rows(batch).into_iter().enumerate() {
+            if self.names_rows {
+                match self.vertex_of_row.entry(stored) {
+                    Entry::Occupied(_) => continue,
+                    Entry::Vacant(row) => row.insert(index_u32(self.vertices.len())),
+                };
             }
             let object = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
             let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
-            let (place, row) = at.unwrap_or((0, index_u32(i)));
-            let is_ghost = at.is_some() && !self.cell_chunks.contains(&place);
-            self.stored_count += u32::from(!is_ghost);
-            if hash_row(row) > self.threshold {
+            self.stored_count += 1;
+            if hash_row(stored.1) > self.threshold {
                 continue; // only points have a threshold
             }
             let position = self.position(batch.positions(), i);
-            self.vertices.push(Vertex { position, slot, place, row, is_ghost });
+            self.vertices.push(Vertex { position, slot, stored });
             fresh.push(i);
         }
-        self.keeps_rows &= stored.is_some();
         self.push_attributes(batch, &fresh)?;
         if !self.joins_rows && self.vertices.len() / 2 > self.limit {
             self.lower_threshold();
@@ -201,8 +190,11 @@ impl<'a> Builder<'a> {
     fn lower_threshold(&mut self) {
         while self.vertices.len() / 2 > self.limit && self.threshold > 1 {
             self.threshold /= 2;
-            let is_kept: Vec<bool> =
-                self.vertices.iter().map(|vertex| hash_row(vertex.row) <= self.threshold).collect();
+            let is_kept: Vec<bool> = self
+                .vertices
+                .iter()
+                .map(|vertex| hash_row(vertex.stored.1) <= self.threshold)
+                .collect();
             for attribute in &mut self.attributes {
                 let values = attribute.values.chunks(usize_from_u32(attribute.width)).zip(&is_kept);
                 let values = values.filter_map(|(values, is_kept)| is_kept.then_some(values));
@@ -257,8 +249,7 @@ impl<'a> Builder<'a> {
 
     /// Adds an edge or a face. The chunk of the first end draws it; others take its faces for their normals.
     fn push_element(&mut self, ends: &[u32]) {
-        let first = ends.first().and_then(|first| self.vertices.get(usize_from_u32(*first)));
-        let is_drawn = first.is_some_and(|vertex| !vertex.is_ghost);
+        let is_drawn = ends.first().is_some_and(|first| usize_from_u32(*first) < self.own_count);
         match *ends {
             [a, b] if is_drawn => self.segments.extend([a, b]),
             // A face of more corners is a fan of triangles.
@@ -276,6 +267,7 @@ impl<'a> Builder<'a> {
     /// Joins vertices by their stored rows: what ends at a row that a condition left out, or that cannot be read, is no
     /// part of the cell.
     fn join(&mut self, joins: &[Vec<StoredRow>], far: &HashMap<StoredRow, FarRow>) {
+        self.own_count = self.vertices.len();
         for ends in joins {
             let is_there = |end| self.vertex_of_row.contains_key(end) || far.contains_key(end);
             if ends.iter().all(is_there) {
@@ -309,9 +301,7 @@ impl<'a> Builder<'a> {
             let x = row.and_then(|row| row.position.get(*axis));
             *value = x.map_or(0.0, |x| to_f32(x - origin));
         }
-        let (place, row_number) = stored;
-        let position = relative;
-        self.vertices.push(Vertex { position, slot, place, row: row_number, is_ghost: true });
+        self.vertices.push(Vertex { position: relative, slot, stored });
         for (at, attribute) in self.attributes.iter_mut().enumerate() {
             let width = usize_from_u32(attribute.width);
             let values = row.and_then(|row| row.values.get(at).cloned());
@@ -327,61 +317,30 @@ impl<'a> Builder<'a> {
         number
     }
 
-    /// Returns the cell, the vertices of other chunks last, as far as something needs them.
+    /// Returns the cell.
     fn finish(self, table: &KeyTable, axes: usize) -> Cell {
-        let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
-        for row in self.segments.iter().chain(&self.faces).chain(&self.rim) {
-            if let Some(is_used) = is_used.get_mut(usize_from_u32(*row)) {
-                *is_used = true;
-            }
-        }
-        let numbers = |ghosts: bool| {
-            let vertices = self.vertices.iter().zip(&is_used).enumerate();
-            let selected =
-                vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
-            selected.map(|(number, _)| number)
-        };
-        let mut order: Vec<usize> = numbers(false).collect();
-        let own_count = order.len();
-        order.extend(numbers(true));
-        let mut moved = vec![NO_OBJECT; self.vertices.len()];
-        for (next, number) in order.iter().enumerate() {
-            if let Some(moved) = moved.get_mut(*number) {
-                *moved = index_u32(next);
-            }
-        }
-        let rename = |list: &[u32]| -> Vec<u32> {
-            list.iter().filter_map(|at| moved.get(usize_from_u32(*at)).copied()).collect()
-        };
         let mut cell = Cell {
             origin: self.origin,
-            own_vertices: index_u32(own_count),
+            own_vertices: index_u32(self.own_count),
             stored_vertices: self.stored_count,
-            segments: rename(&self.segments),
-            faces: rename(&self.faces),
-            rim: rename(&self.rim),
+            segments: self.segments,
+            faces: self.faces,
+            rim: self.rim,
             ids: self.ids,
+            attributes: self.attributes,
             ..Cell::default()
         };
-        for vertex in order.iter().filter_map(|number| self.vertices.get(*number)) {
-            cell.positions.extend(vertex.position);
-            cell.slots.push(vertex.slot);
-            cell.rows.push(vertex.row);
-            if vertex.is_ghost {
-                let key = table.row(usize_from_u32(vertex.place)).unwrap_or_default();
+        for (number, Vertex { position, slot, stored }) in self.vertices.into_iter().enumerate() {
+            cell.positions.extend(position);
+            cell.slots.push(slot);
+            cell.rows.push(stored.1);
+            if number >= self.own_count {
+                let key = table.row(usize_from_u32(stored.0)).unwrap_or_default();
                 let cell_of = key.get(key.len().saturating_sub(axes)..).unwrap_or_default();
                 // Chunks that lie further out are refused when they are listed.
                 let cell_of = cell_of.iter().map(|at| i32::try_from(*at).unwrap_or(i32::MAX));
                 cell.ghost_cells.extend(cell_of);
             }
-        }
-        for attribute in self.attributes {
-            let width = usize_from_u32(attribute.width);
-            let mut values = Vec::with_capacity(attribute.values.len());
-            for number in &order {
-                values.extend(&attribute.values[number * width..(number + 1) * width]);
-            }
-            cell.attributes.push(Attribute { values, ..attribute });
         }
         cell
     }

@@ -9,7 +9,7 @@ use futures_util::TryStreamExt as _;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{index_u32, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Batch, Column, Kind, LevelReader, ObjectId};
 use zvf_query::{LOCATION_FIELD, Reader};
@@ -65,7 +65,7 @@ pub(crate) async fn read_far(
             let mut batches = reader.stream(query.vertices_only());
             while let Some(batch) = note(batches.try_next().await, faults).flatten() {
                 let owners = batch.vertex_objects();
-                let stored = stored_rows(&batch).into_iter().flatten().enumerate();
+                let stored = stored_rows(&batch).into_iter().enumerate();
                 for (i, at) in stored.filter(|(_, at)| at.0 == place && rows.contains(&at.1)) {
                     let values = request.columns.iter().map(|name| {
                         let column = batch.field(name).map(|field| &field.column);
@@ -215,14 +215,11 @@ pub(crate) fn note_strays<T>(
 }
 
 /// Returns where the vertices of a batch are stored.
-pub(crate) fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
-    let column = &batch.field(LOCATION_FIELD)?.column;
-    let row = |i: usize| match column.value(i, 0) {
-        zvf_model::Value::UInt(place) => {
-            let [high, low] = [place >> 32, place & u64::from(u32::MAX)];
-            Some((u32::try_from(high).ok()?, u32::try_from(low).ok()?))
-        }
-        _ => None,
+pub(crate) fn stored_rows(batch: &Batch) -> Vec<StoredRow> {
+    let places = batch.field(LOCATION_FIELD).expect("each question here asks for places");
+    let halves = |place: &[u8; 8]| {
+        let place = u64::from_le_bytes(*place);
+        (saturating_u32(place >> 32), saturating_u32(place & u64::from(u32::MAX))) // of 32 bits
     };
-    (0..column.len()).map(row).collect()
+    places.column.bytes().as_chunks().0.iter().map(halves).collect()
 }

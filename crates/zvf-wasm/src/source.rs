@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 
@@ -72,51 +73,21 @@ struct Names {
     folders: Vec<String>,
 }
 
-type Sender<T> = oneshot::Sender<std::result::Result<T, String>>;
-
-enum PageRequest {
-    Bytes { key: String, range: Option<GetRange>, answer: Sender<Reply> },
-    Names { prefix: String, deep: bool, answer: Sender<Names> },
-}
-
-/// The backend. Values of JavaScript stay in tasks of this thread; only bytes go through channels.
+/// The backend. Futures of JavaScript run on this thread.
 pub(crate) struct PageStore {
-    requests: mpsc::UnboundedSender<PageRequest>,
+    source: Arc<Source>,
     lists: bool,
 }
 
 impl PageStore {
     pub(crate) fn new(source: Source) -> Self {
-        let (requests, mut asks) = mpsc::unbounded_channel::<PageRequest>();
         let lists = Reflect::get(&source, &"list".into()).is_ok_and(|list| list.is_function());
-        let source = std::rc::Rc::new(source);
-        spawn_local(async move {
-            while let Some(request) = asks.recv().await {
-                let source = std::rc::Rc::clone(&source);
-                match request {
-                    PageRequest::Bytes { key, range, answer } => {
-                        spawn_local(send_bytes(source, key, range, answer));
-                    }
-                    PageRequest::Names { prefix, deep, answer } => {
-                        spawn_local(send_names(source, prefix, deep, answer));
-                    }
-                }
-            }
-        });
-        Self { requests, lists }
+        Self { source: Arc::new(source), lists }
     }
 
     /// Returns whether the page can list names.
     pub(crate) const fn can_list(&self) -> bool {
         self.lists
-    }
-
-    /// Returns what `make` asks for, once the source has given it.
-    async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> PageRequest) -> Result<T> {
-        let fault = |source: String| Error::Generic { store: "page", source: source.into() };
-        let (answer, reply) = oneshot::channel();
-        self.requests.send(make(answer)).map_err(|_closed| fault(CLOSED.to_owned()))?;
-        reply.await.map_err(|_closed| fault(CLOSED.to_owned()))?.map_err(fault)
     }
 
     /// Lists the names below `prefix`.
@@ -125,16 +96,22 @@ impl PageStore {
             return Err(read_only("list"));
         }
         let prefix = prefix.map(ToString::to_string).unwrap_or_default();
-        self.ask(|answer| PageRequest::Names { prefix, deep, answer }).await
+        let (answer, names) = oneshot::channel();
+        spawn_local(send_names(Arc::clone(&self.source), prefix, deep, answer));
+        answered(names).await
     }
 }
 
-async fn send_names(
-    source: std::rc::Rc<Source>,
-    prefix: String,
-    deep: bool,
-    sender: Sender<Names>,
-) {
+type Sender<T> = oneshot::Sender<std::result::Result<T, String>>;
+type Receiver<T> = oneshot::Receiver<std::result::Result<T, String>>;
+
+/// Returns what a task was asked for, once the source has given it.
+async fn answered<T>(reply: Receiver<T>) -> Result<T> {
+    let fault = |source: String| Error::Generic { store: "page", source: source.into() };
+    reply.await.map_err(|_closed| fault("the page is closed".to_owned()))?.map_err(fault)
+}
+
+async fn send_names(source: Arc<Source>, prefix: String, deep: bool, sender: Sender<Names>) {
     let names = match JsFuture::from(source.list(&prefix, deep)).await {
         Ok(names) => parse_names(&names).ok_or_else(|| "the source gave no names".to_owned()),
         Err(error) => Err(message(&error)),
@@ -161,7 +138,7 @@ fn parse_names(names: &JsValue) -> Option<Names> {
 }
 
 async fn send_bytes(
-    source: std::rc::Rc<Source>,
+    source: Arc<Source>,
     key: String,
     range: Option<GetRange>,
     mut sender: Sender<Reply>,
@@ -233,8 +210,10 @@ impl fmt::Display for PageStore {
 impl ObjectStore for PageStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let key = location.to_string();
-        let (name, range) = (key.clone(), options.range.clone());
-        let reply = self.ask(|answer| PageRequest::Bytes { key: name, range, answer }).await?;
+        let (answer, reply) = oneshot::channel();
+        let (source, range) = (Arc::clone(&self.source), options.range.clone());
+        spawn_local(send_bytes(source, key.clone(), range, answer));
+        let reply = answered(reply).await?;
         let source = || format!("status {}", reply.status).into();
         match reply.status {
             200 | 206 => {}
@@ -281,7 +260,7 @@ impl ObjectStore for PageStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let source = Self { requests: self.requests.clone(), lists: self.lists };
+        let source = Self { source: Arc::clone(&self.source), lists: self.lists };
         let prefix = prefix.cloned();
         let listed = async move {
             match source.names(prefix.as_ref(), true).await {
@@ -327,16 +306,10 @@ fn path_below(prefix: Option<&Path>, name: &str) -> Result<Path> {
 /// Returns the part asked for, out of an answer that is the whole object: a server without ranges.
 fn cut(bytes: Bytes, range: Option<&GetRange>) -> (u64, Bytes) {
     let length = bytes.len() as u64;
-    let (start, end) = match range {
-        None => (0, length),
-        Some(GetRange::Bounded(range)) => (range.start.min(length), range.end.min(length)),
-        Some(GetRange::Offset(start)) => ((*start).min(length), length),
-        Some(GetRange::Suffix(suffix)) => (length - (*suffix).min(length), length),
-    };
-    (start, bytes.slice(start as usize..end.max(start) as usize))
+    let part = range.map_or(Ok(0..length), |range| range.as_range(length));
+    let Range { start, end } = part.unwrap_or(length..length); // it begins past the end
+    (start, bytes.slice(start as usize..end as usize))
 }
-
-const CLOSED: &str = "the page is closed";
 
 fn read_only(what: &str) -> Error {
     Error::NotImplemented { operation: what.to_owned(), implementer: "page".to_owned() }

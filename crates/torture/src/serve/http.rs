@@ -65,6 +65,10 @@ fn check_case(served: &Served, case: &Case) -> anyhow::Result<()> {
 /// Checks the properties of every answer.
 fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> anyhow::Result<()> {
     served.check_secrets(answer)?;
+    // The HTTP library refuses a head that it cannot parse, by an answer without a body.
+    if matches!(answer.status(), Some(400 | 431)) && answer.body().is_empty() && !is_head {
+        return Ok(());
+    }
     ensure!(answer.header("x-content-type-options").as_deref() == Some("nosniff"), "no nosniff");
     ensure!(answer.header("access-control-allow-origin").is_none(), "an origin is allowed");
     let status = answer.status().unwrap_or_default();

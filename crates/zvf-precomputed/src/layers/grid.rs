@@ -337,8 +337,8 @@ impl PointGrid {
                 .all(|(part, at)| *part == at.cast_signed() % self.split)
     }
 
-    /// Returns the existing chunks of a cell, with their ranks.
-    pub(crate) fn chunks_of(&self, cell: &[u64]) -> Vec<(u64, ChunkKey)> {
+    /// Returns the existing chunks of a cell.
+    pub(crate) fn chunks_of(&self, cell: &[u64]) -> Vec<ChunkKey> {
         if !has_cell(&self.shape, cell) {
             return Vec::new();
         }
@@ -355,14 +355,12 @@ impl PointGrid {
                 .zip(&sides)
                 .all(|(at, side)| side.contains(at))
         };
-        let all = (0_u64..).zip(self.chunks.iter());
-        all.filter(|(_, key)| is_inside(key)).collect()
+        self.chunks.iter().filter(is_inside).collect()
     }
 
-    /// Returns the id of a row, if it is in this grid.
-    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Result<Option<u64>> {
-        let id = self.point_id(chunk, row)?;
-        Ok(self.share.has(id).then_some(id))
+    /// Returns whether the point with this id, which is in its level, is in this grid.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.share.has(id)
     }
 
     /// Returns the id of a row of its level, whichever grid it is in.

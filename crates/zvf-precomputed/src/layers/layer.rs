@@ -260,13 +260,15 @@ impl Precomputed {
         let id = key.last().and_then(|id| parse_number(id));
         match (&layer.content, key, id) {
             (content, ["info"], _) => Ok(Some(print(&content.info(space)?))),
-            (Content::Points(points), ["by_id", _], Some(id)) => points.read_point(id, space).await,
+            (Content::Points(points), ["by_id", _], Some(id)) => {
+                points.read_point(reader, id, space).await
+            }
             (Content::Points(points), [relation @ ("object" | "group"), _], Some(id)) => {
                 points.read_related(reader, relation, id, space).await
             }
             (Content::Points(points), [grid, cell], _) => {
                 match (parse_grid(grid), parse_cell(cell)) {
-                    (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
+                    (Some(grid), Some(cell)) => points.cell(reader, grid, &cell, space).await,
                     _ => Ok(None),
                 }
             }

@@ -1,15 +1,12 @@
 //! Points as annotations: a list for each cell of the index, and each point by its id.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
-use zvf_query::{Columns, LOCATION_FIELD, Reader};
-use zvf_store::Caching;
+use zvf_model::{Batch, Kind, LevelReader, Value};
+use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
 
 use super::attributes::Attribute;
 use super::error::{check_size, unsupported_error};
@@ -23,18 +20,6 @@ use super::space::Space;
 pub(crate) struct Points {
     index: PointIndex,
     schema: RecordSchema,
-}
-
-/// The rows of a chunk: their positions and the values of each attribute.
-struct Rows {
-    positions: Column,
-    columns: Vec<Option<Column>>,
-}
-
-/// The part of a level to read: a chunk, or one row of it.
-enum Asked {
-    Chunk([ChunkKey; 1]),
-    Row([(ChunkKey, Vec<Range<u64>>); 1]),
 }
 
 impl Points {
@@ -58,19 +43,18 @@ impl Points {
     /// Returns the list of a cell; `None` if it is empty.
     pub(crate) async fn cell(
         &self,
+        reader: &Reader,
         grid: usize,
         cell: &[u64],
         space: &Space,
     ) -> Result<Option<Bytes>> {
         let Some(grid) = self.index.grids.get(grid) else { return Ok(None) };
         let mut records = Vec::new();
-        for (place, key) in grid.chunks_of(cell) {
-            let rows = self.read(&grid.level, &Asked::Chunk([key])).await?;
-            for row in 0..rows.positions.len() {
-                if grid.has_row(cell, &key, &rows.positions, row)
-                    && let Some(id) = grid.id_of(place, to_u64(row))?
-                {
-                    records.push((id, self.record(grid, &rows, row, space)?));
+        for key in grid.chunks_of(cell) {
+            let batch = self.read_chunk(reader, grid, &key).await?;
+            for (row, id) in point_ids(grid, &batch)?.into_iter().enumerate() {
+                if grid.has(id) && grid.has_row(cell, &key, batch.positions(), row) {
+                    records.push((id, self.record(grid, &batch, row, space)?));
                 }
             }
             check_size("a cell", to_u64(records.len()), MAX_RECORDS)?;
@@ -79,24 +63,24 @@ impl Points {
     }
 
     /// Returns a point by its id.
-    pub(crate) async fn read_point(&self, id: u64, space: &Space) -> Result<Option<Bytes>> {
+    pub(crate) async fn read_point(
+        &self,
+        reader: &Reader,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>> {
         let Some((grid, key, row)) = self.index.locate(id) else { return Ok(None) };
-        let [count] = &grid.level.row_counts(std::slice::from_ref(&key)).await[..] else {
+        let batch = self.read_chunk(reader, grid, &key).await?;
+        let Some(at) = point_ids(grid, &batch)?.iter().position(|other| *other == id) else {
             return Ok(None);
         };
-        if row >= count.clone()? {
-            return Ok(None);
-        }
+        let mut record = self.record(grid, &batch, at, space)?;
         let objects = find_objects(&grid.level, &key, row).await?;
-        let rows = self
-            .read(&grid.level, &Asked::Row([(key, std::iter::once(row..row + 1).collect())]))
-            .await?;
-        let mut record = self.record(grid, &rows, 0, space)?;
         self.schema.relations.push(&objects, &mut record).await?;
         Ok(Some(record.into()))
     }
 
-    /// Returns the points related to an object or a group, each once; `None` if there are none.
+    /// Returns the points related to an object or a group; `None` if there are none.
     pub(crate) async fn read_related(
         &self,
         reader: &Reader,
@@ -104,72 +88,68 @@ impl Points {
         id: u64,
         space: &Space,
     ) -> Result<Option<Bytes>> {
-        let names = self.schema.attributes.iter().map(|attribute| attribute.name.clone());
-        let names: Vec<String> = names.collect();
         let mut records = Vec::new();
         for grid in self.index.own_levels() {
             let query = self.schema.relations.query(&grid.level, relation, id).await?;
             let Some(query) = query else { continue };
-            let query = query.columns(Columns::Named(names.clone())).with_places().increment_only();
-            let batch = reader.run(&query).await?.batch;
-            let columns =
-                names.iter().map(|name| batch.field(name).map(|field| field.column.clone()));
-            let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
-            let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
-            for row in 0..batch.len() {
-                let Some(Value::UInt(place)) = places.map(|places| places.value(row, 0)) else {
-                    return Err(unsupported_error("an answer without the places of its vertices"));
-                };
-                let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX))?;
-                records.push((point_id, self.record(grid, &rows, row, space)?));
+            let batch = self.run(reader, grid, query).await?;
+            for (row, id) in point_ids(grid, &batch)?.into_iter().enumerate() {
+                records.push((id, self.record(grid, &batch, row, space)?));
             }
         }
-        records.sort_by_key(|(id, _)| *id);
-        records.dedup_by_key(|(id, _)| *id);
         Ok(list_records(records))
     }
 
-    fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Result<Vec<u8>> {
+    fn record(
+        &self,
+        grid: &PointGrid,
+        batch: &Batch,
+        row: usize,
+        space: &Space,
+    ) -> Result<Vec<u8>> {
         let mut record = Vec::new();
-        let values = (|attribute: usize| rows.columns[attribute].as_ref(), row);
-        self.schema.push(space, (&rows.positions, &[row]), values, &mut record)?;
+        let column = |attribute: usize| {
+            let attribute = &self.schema.attributes[attribute];
+            let field = batch.field(&attribute.name).map(|field| &field.column);
+            // A coarser level may have rows of another width.
+            field.filter(|column| usize_from_u32(column.width()) == attribute.width)
+        };
+        self.schema.push(space, (batch.positions(), &[row]), (column, row), &mut record)?;
         record.push(grid.level_byte);
         record.resize(record.len().next_multiple_of(4), 0);
         Ok(record)
     }
 
-    /// Reads the positions and the attributes of what is asked for.
-    async fn read(&self, level: &LevelReader, asked: &Asked) -> Result<Rows> {
-        let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
-        let positions = match asked {
-            Asked::Chunk(keys) => level.positions(keys, Caching::Keep).await.pop().transpose()?,
-            Asked::Row(rows) => first(level.position_rows(rows).await.pop().transpose()?),
-        };
-        let positions = positions.ok_or_else(|| unsupported_error("a chunk without an answer"))?;
-        let mut columns = Vec::with_capacity(self.schema.attributes.len());
-        for attribute in &self.schema.attributes {
-            columns.push(match (self.reader_of(level, attribute).await?, asked) {
-                (None, _) => None,
-                (Some(reader), Asked::Chunk(keys)) => {
-                    reader.values(keys, Caching::Keep).await.pop().transpose()?
-                }
-                (Some(reader), Asked::Row(rows)) => {
-                    first(reader.value_rows(rows).await.pop().transpose()?)
-                }
-            });
-        }
-        Ok(Rows { positions, columns })
+    /// Reads the points of a chunk: the rows in its fragments.
+    async fn read_chunk(&self, reader: &Reader, grid: &PointGrid, key: &ChunkKey) -> Result<Batch> {
+        let place = grid.chunks.find(key);
+        let next = place.and_then(|place| grid.chunks.get(place + 1));
+        let query = Query::all().in_chunks(Some(*key), next).of_kind(Kind::PointCloud);
+        let query = query.at_level(grid.level.level());
+        self.run(reader, grid, query).await
     }
 
-    /// Returns the attribute at a level, which may lack it or have another type.
-    async fn reader_of(
-        &self,
-        level: &LevelReader,
-        attribute: &Attribute,
-    ) -> Result<Option<AttributeReader>> {
-        let reader = level.attribute(&attribute.name).await?;
-        Ok(reader.filter(|reader| usize_from_u32(reader.width()) == attribute.width))
+    /// Answers a question for points of the level of a grid, with the attributes that it has.
+    async fn run(&self, reader: &Reader, grid: &PointGrid, query: Query) -> Result<Batch> {
+        let mut names = Vec::with_capacity(self.schema.attributes.len());
+        for Attribute { name, .. } in &self.schema.attributes {
+            if grid.level.attribute(name).await?.is_some() {
+                names.push(name.clone());
+            }
+        }
+        let query = query.columns(Columns::Named(names)).with_places().increment_only();
+        Ok(reader.run(&query).await?.batch)
     }
+}
+
+/// Returns the ids of the points of an answer.
+fn point_ids(grid: &PointGrid, batch: &Batch) -> Result<Vec<u64>> {
+    let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
+    let id = |row: usize| match places.map(|places| places.value(row, 0)) {
+        Some(Value::UInt(place)) => grid.point_id(place >> 32, place & u64::from(u32::MAX)),
+        _ => Err(unsupported_error("an answer without the places of its vertices")),
+    };
+    (0..batch.len()).map(id).collect()
 }
 
 /// The largest number of points in a list.

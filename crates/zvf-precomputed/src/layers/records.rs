@@ -90,9 +90,10 @@ impl RecordSchema {
     }
 }
 
-/// Returns records as a list in a reproducible random order; `None` if there are none.
+/// Returns records as a list in a reproducible random order, each once; `None` if there are none.
 pub(crate) fn list_records(mut records: Vec<(u64, Vec<u8>)>) -> Option<Bytes> {
     records.sort_by_key(|(id, _)| scatter(*id));
+    records.dedup_by_key(|(id, _)| *id);
     (!records.is_empty()).then(|| encode_annotations(&records).into())
 }
 

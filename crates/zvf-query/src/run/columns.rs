@@ -13,8 +13,9 @@
 use futures_util::future::try_join_all;
 use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::to_u64;
 use zvf_metadata::path_segment;
-use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
+use zvf_model::{AttributeReader, Kind, LevelReader, LinkAttribute, RowAttribute};
 
 use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
@@ -111,6 +112,16 @@ impl AnswerColumns {
             }
         }
         Ok(chosen)
+    }
+
+    /// Returns the bytes of one vertex of `level` with its columns, saturating: only compared with
+    /// limits.
+    pub(crate) fn row_bytes(&self, level: &LevelReader) -> u64 {
+        let position = level.dtype().size.saturating_mul(to_u64(level.axes()));
+        let sizes = self.vertex.iter().map(|field| (field.dtype().size, field.width()));
+        sizes.fold(position, |sum, (size, width)| {
+            sum.saturating_add(size.saturating_mul(width.into()))
+        })
     }
 
     /// Returns whether the fragment of each vertex is needed.

@@ -33,15 +33,13 @@ use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pub(super) rows: Vec<Condition>,
-    /// The columns that conditions on rows read.
+    /// The columns of the conditions on rows, objects and links.
     pub(super) columns: Vec<(ColumnRef, ConditionColumn)>,
     /// The bounds on each axis of the rows for which the conditions hold; `None` if no condition is on an axis.
     pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
-    object_columns: Vec<(ColumnRef, ConditionColumn)>,
     groups: Vec<Predicate>,
     pub(super) links: Vec<Predicate>,
-    pub(super) link_columns: Vec<(ColumnRef, ConditionColumn)>,
 }
 
 impl Conditions {
@@ -55,11 +53,10 @@ impl Conditions {
         if let Some(predicate) = predicate {
             all.sort(predicate, &mut rows)?;
         }
-        all.columns = open(&rows, cache, near).await?;
+        let conditions = [rows.as_slice(), &all.objects, &all.links].concat();
+        all.columns = open(&conditions, cache, near).await?;
         all.bounds = bounds(&rows, &all.columns, cache.axes());
         all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
-        all.object_columns = open(&all.objects, cache, near).await?;
-        all.link_columns = open(&all.links, cache, near).await?;
         Ok(all)
     }
 
@@ -99,8 +96,10 @@ impl Conditions {
     /// Returns whether there are conditions on rows, and all of them read attributes of vertices,
     /// not positions.
     pub(super) fn are_of_attributes(&self) -> bool {
-        let of_attribute = |(column, source): &(ColumnRef, ConditionColumn)| {
-            column.scope == Scope::Vertex && matches!(source, ConditionColumn::Attribute(_))
+        let of_attribute = |(column, source): &(ColumnRef, ConditionColumn)| match source {
+            ConditionColumn::Attribute(_) => column.scope == Scope::Vertex,
+            ConditionColumn::Axis(_) => false,
+            ConditionColumn::Object(_) | ConditionColumn::Link(_) => true, // not of rows
         };
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
     }
@@ -128,7 +127,7 @@ impl Conditions {
             let values = found.and_then(|(_, values)| *values);
             let Some(values) = values else { return Value::Null };
             let value = values.value(record, usize_from_u32(column.index));
-            match find(&self.link_columns, column).and_then(ConditionColumn::categories) {
+            match find(&self.columns, column).and_then(ConditionColumn::categories) {
                 // Codes were checked when they were read.
                 Some(categories) => categories.decode(&value).cloned().unwrap_or(Value::Null),
                 None => value,
@@ -147,8 +146,8 @@ impl Context {
         }
         let mut selected = Vec::new();
         for batch in rows.chunks(OBJECT_BATCH_ROWS) {
-            let mut values = Vec::with_capacity(conditions.object_columns.len());
-            for (column, source) in &conditions.object_columns {
+            let mut values = Vec::new();
+            for (column, source) in &conditions.columns {
                 if let ConditionColumn::Object(attribute) = source {
                     values.push((column, attribute.rows(batch).await?));
                 }

@@ -12,6 +12,7 @@ use futures_util::join;
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, ObjectId, Parts};
 
 use super::fetch::{Chunks, Need, RowSource};
@@ -242,16 +243,10 @@ impl Context {
             }
             rows = held; // without the chunks that are missing, clip again
         };
-        let column = |loaded: &[LoadedRows], dtype, width| -> Result<Column> {
-            interpolate_column(clipped.cuts.iter().map(Cut::shares), loaded, dtype, width)
-        };
-        let level = &self.level;
-        let stored = column(positions, level.dtype(), self.position_width())?;
-        let mut batch = Batch::new(self.kind, stored);
-        for (field, loaded) in self.columns.vertex.iter().zip(&columns) {
-            let values = column(loaded, field.dtype(), field.width())?;
-            batch = batch.with_field(field.field(values))?;
-        }
+        let batch =
+            self.assemble(positions, columns.iter().map(Vec::as_slice), |loaded, dtype, width| {
+                interpolate_column(clipped.cuts.iter().map(Cut::shares), loaded, dtype, width)
+            })?;
         let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest_vertex).collect();
         let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(clipped.rows)).await?;
         let batch = batch.with_parts(Parts::new(clipped.offsets, clipped.ids)?)?;
@@ -265,11 +260,24 @@ impl Context {
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
     ) -> Result<Batch> {
-        let (dtype, width) = (self.level.dtype(), self.position_width());
-        let mut batch = Batch::new(self.kind, pieces.gather(positions, dtype, width)?);
-        for (field, loaded) in self.columns.vertex.iter().zip(columns) {
-            let column = pieces.gather(loaded, field.dtype(), field.width())?;
-            batch = batch.with_field(field.field(column))?;
+        self.assemble(positions, columns.iter().map(Vec::as_slice), |loaded, dtype, width| {
+            pieces.gather(loaded, dtype, width)
+        })
+    }
+
+    /// Makes a batch from what there is for the positions and for each attribute of the answer:
+    /// `column` turns that into a column of a type and width.
+    pub(super) fn assemble<T>(
+        &self,
+        positions: T,
+        columns: impl Iterator<Item = T>,
+        column: impl Fn(T, Dtype, u32) -> Result<Column>,
+    ) -> Result<Batch> {
+        let positions = column(positions, self.level.dtype(), self.position_width())?;
+        let mut batch = Batch::new(self.kind, positions);
+        for (field, from) in self.columns.vertex.iter().zip(columns) {
+            let values = column(from, field.dtype(), field.width())?;
+            batch = batch.with_field(field.field(values))?;
         }
         Ok(batch)
     }

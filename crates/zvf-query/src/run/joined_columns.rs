@@ -11,7 +11,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
-use zvf_store::Caching;
+use zvf_store::{Caching, KeyTable};
 
 use super::{Context, distinct};
 use crate::error::BadQuery;
@@ -29,8 +29,13 @@ impl Context {
         rows: Option<Vec<Option<u64>>>,
     ) -> Result<Batch> {
         if self.query.with_places {
-            batch = batch.with_field(self.places(keys, pieces).await?)?;
+            let places = locations(&*self.level.chunks().await?, keys, pieces)?;
+            let bytes: Vec<u8> = places.into_iter().flat_map(u64::to_le_bytes).collect();
+            let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+            let column = Column::new(dtype, 1, bytes.into())?;
+            batch = batch.with_field(Field::new(LOCATION_FIELD, column))?;
         }
+        let no_null = |name: &str| BadQuery::NoNull { items: "vertices", name: name.to_owned() };
         for attribute in &self.columns.fragment {
             let name = format!("fragment.{}", attribute.name());
             let found = attribute.values_where_written(keys, Caching::Keep).await;
@@ -38,11 +43,14 @@ impl Context {
             for values in found {
                 loaded.push(self.allow_missing(values)?.flatten());
             }
-            let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
+            let row = |piece: &Piece| {
                 let values = loaded[usize_from_u32(piece.cell)].as_ref()?;
                 let row = usize_from_u32(piece.fragment);
                 (row < values.len()).then_some((values, row))
-            })?;
+            };
+            let rows = pieces.iter().map(|piece| (piece.len, row(piece)));
+            let column = spread(attribute.dtype(), attribute.width(), batch.len(), rows)?;
+            let column = column.ok_or_else(|| no_null(&name))?;
             let field = attribute.field(column);
             batch = batch.with_field(Field { name: name.into(), ..field })?;
         }
@@ -58,11 +66,13 @@ impl Context {
         for attribute in &self.columns.object {
             let name = format!("object.{}", attribute.name());
             let values = attribute.rows(&distinct).await?;
-            let mut at = 0..pieces.len();
-            let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |_| {
-                let row = place(at.next()?)?;
-                values.is_present(row).then(|| (values.column(), row))
-            })?;
+            let row = |at| place(at).filter(|row| values.is_present(*row));
+            let rows = pieces
+                .iter()
+                .enumerate()
+                .map(|(at, piece)| (piece.len, row(at).map(|row| (values.column(), row))));
+            let column = spread(attribute.dtype(), attribute.width(), batch.len(), rows)?;
+            let column = column.ok_or_else(|| no_null(&name))?;
             batch = batch.with_field(Field::new(name, column))?;
         }
         if !self.query.with_owners {
@@ -83,35 +93,6 @@ impl Context {
     /// Returns whether vertices take columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
         self.query.with_owners || !self.columns.object.is_empty()
-    }
-
-    /// Returns the column of the locations of the vertices of `pieces`.
-    async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field> {
-        let chunk_keys = self.level.chunks().await?;
-        let place = |key: &ChunkKey| {
-            let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
-            at.ok_or_else(|| {
-                let error = Error::new(
-                    Class::OutOfBounds,
-                    "chunk",
-                    "one of the 2^32 first that the level lists",
-                    "another one",
-                );
-                error.at_chunk(key)
-            })
-        };
-        let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;
-        let rows: usize = pieces.iter().map(|piece| usize_from_u32(piece.len)).sum();
-        let mut bytes = Vec::with_capacity(rows * 8);
-        for piece in pieces {
-            let first =
-                u64::from(chunks[usize_from_u32(piece.cell)]) << 32 | u64::from(piece.start);
-            for place in first..first + u64::from(piece.len) {
-                bytes.extend(place.to_le_bytes());
-            }
-        }
-        let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
-        Ok(Field::new(LOCATION_FIELD, Column::new(dtype, 1, bytes.into())?))
     }
 
     /// Returns whether the fragment of each piece is needed.
@@ -147,32 +128,48 @@ impl Context {
     }
 }
 
-/// Returns a column with one row per vertex of `pieces`, equal for all vertices of a piece.
-fn spread<'a>(
-    name: &str,
-    dtype: Dtype,
-    width: u32,
-    pieces: &[Piece],
-    mut row_of: impl FnMut(&Piece) -> Option<(&'a Column, usize)>,
-) -> Result<Column> {
-    let empty = Column::empty(dtype, width)?;
-    let mut all = ColumnBuilder::empty_like(&empty);
-    all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows + usize_from_u32(piece.len)));
-    let mut null = NullRow::new(empty.dtype(), width);
-    for piece in pieces {
-        match row_of(piece) {
-            Some((column, row)) => (0..piece.len).for_each(|_| all.push_row(column, row)),
-            None => match null.bytes() {
-                Some(null) => (0..piece.len).for_each(|_| all.push_bytes(null)),
-                None => {
-                    return Err(
-                        BadQuery::NoNull { items: "vertices", name: name.to_owned() }.into()
-                    );
-                }
-            },
+/// Returns the locations of the rows of `pieces`: the position of the chunk in `table` in the upper
+/// 32 bits, the row in the lower ones.
+pub(super) fn locations(table: &KeyTable, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Vec<u64>> {
+    let mut places = Vec::with_capacity(pieces.iter().map(|piece| usize_from_u32(piece.len)).sum());
+    for run in pieces.chunk_by(|a, b| a.cell == b.cell) {
+        let key = &keys[usize_from_u32(run[0].cell)];
+        // A chunk in a record has no position if the presence list does not contain it.
+        let Some(chunk) = table.find(key).and_then(|at| u32::try_from(at).ok()) else {
+            let expected = "one of the 2^32 first that the level lists";
+            let error = Error::new(Class::OutOfBounds, "chunk", expected, "another one");
+            return Err(error.at_chunk(key));
+        };
+        for piece in run {
+            let first = u64::from(chunk) << 32 | u64::from(piece.start);
+            places.extend(first..first + u64::from(piece.len));
         }
     }
-    Ok(all.finish())
+    Ok(places)
+}
+
+/// Returns a column of `len` rows from `rows`, each with how often it is repeated. A row without a
+/// value is NaN; returns `None` if there is one and the type has no NaN.
+pub(super) fn spread<'a>(
+    dtype: Dtype,
+    width: u32,
+    mut len: usize,
+    rows: impl Iterator<Item = (u32, Option<(&'a Column, usize)>)>,
+) -> Result<Option<Column>> {
+    let mut all = ColumnBuilder::empty_like(&Column::empty(dtype, width)?);
+    // A store may claim any width: memory is taken when the first row is there.
+    let mut null = None;
+    for (count, row) in rows {
+        if let Some((column, row)) = row {
+            all.reserve(std::mem::take(&mut len));
+            (0..count).for_each(|_| all.push_row(column, row));
+            continue;
+        }
+        let Some(value) = null_value(dtype) else { return Ok(None) };
+        let null = null.get_or_insert_with(|| value.repeat(usize_from_u32(width)));
+        (0..count).for_each(|_| all.push_bytes(null));
+    }
+    Ok(Some(all.finish()))
 }
 
 /// Returns the bytes of an absent value in a column of this type: NaN, if the type has one.
@@ -185,41 +182,21 @@ pub(super) const fn null_value(dtype: Dtype) -> Option<&'static [u8]> {
     }
 }
 
-/// A row without values, created when it is first needed: a store may claim any width.
-pub(super) struct NullRow {
-    value: Option<&'static [u8]>,
-    width: u32,
-    row: Option<Vec<u8>>,
-}
-
-impl NullRow {
-    pub(super) const fn new(dtype: Dtype, width: u32) -> Self {
-        Self { value: null_value(dtype), width, row: None }
-    }
-
-    /// Returns the bytes of the row; `None` if the type cannot represent an absent value.
-    pub(super) fn bytes(&mut self) -> Option<&[u8]> {
-        let value = self.value?;
-        Some(self.row.get_or_insert_with(|| value.repeat(usize_from_u32(self.width))))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn null_values_are_nan() {
-        for (name, size) in [("float16", 2), ("float32", 4), ("float64", 8)] {
+    fn rows_without_a_value_are_nan() {
+        for name in ["float16", "float32", "float64"] {
             let dtype = name.parse::<Dtype>().unwrap();
-            let mut null = NullRow::new(dtype, 3);
-            let bytes = null.bytes().unwrap();
-            assert_eq!(bytes.len(), 3 * size);
-            let column = Column::new(dtype, 3, bytes.to_vec().into()).unwrap();
-            assert!((0..3).all(|c| column.float(0, c).unwrap().is_nan()), "{name}");
+            let column = spread(dtype, 3, 2, [(2, None)].into_iter()).unwrap().unwrap();
+            assert_eq!(column.len(), 2);
+            assert!((0..6).all(|at| column.float(at / 3, at % 3).unwrap().is_nan()), "{name}");
         }
         for name in ["int64", "uint8", "bool", "<U4"] {
-            assert_eq!(NullRow::new(name.parse::<Dtype>().unwrap(), 1).bytes(), None, "{name}");
+            let dtype = name.parse::<Dtype>().unwrap();
+            assert_eq!(spread(dtype, 1, 2, [(2, None)].into_iter()).unwrap(), None, "{name}");
         }
     }
 
@@ -227,23 +204,16 @@ mod tests {
     fn a_claimed_width_takes_no_memory_before_a_row_has_it() {
         let dtype = "float64".parse::<Dtype>().unwrap();
         // 2^35 bytes per row: more than the memory of a machine that runs tests.
-        let column = spread("a", dtype, u32::MAX, &[], |_| None).unwrap();
+        let column = spread(dtype, u32::MAX, 0, std::iter::empty()).unwrap().unwrap();
         assert_eq!((column.len(), column.width()), (0, u32::MAX));
     }
 
     #[test]
-    fn rows_are_spread_over_the_vertices_of_a_piece() {
+    fn rows_are_repeated() {
         let codes =
             Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![7, 8, 9].into()).unwrap();
-        let piece = |fragment, len| Piece { cell: 0, start: 5, len, fragment };
-        let pieces = [piece(2, 2), piece(0, 1), piece(1, 0)];
-        let row = |piece: &Piece| Some((&codes, usize_from_u32(piece.fragment)));
-        let column = spread("a", codes.dtype(), 1, &pieces, row).unwrap();
+        let rows = [(2, 2), (1, 0), (0, 1)].map(|(count, row)| (count, Some((&codes, row))));
+        let column = spread(codes.dtype(), 1, 3, rows.into_iter()).unwrap().unwrap();
         assert_eq!(column.bytes()[..], [9, 9, 7]);
-        assert_eq!(
-            spread("a", codes.dtype(), 1, &pieces, |_| None).unwrap_err().to_string(),
-            "InvalidArgument, some vertices have no value of a, and its type has nothing that says so: \
-             ask only for those that have one, as in \"a is not null\""
-        );
     }
 }

@@ -121,14 +121,9 @@ async fn estimate_amount(cache: &LevelCache, query: &Query, in_bytes: bool) -> R
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if in_bytes {
-        // An estimate.
-        let mut row = cache.dtype().size.saturating_mul(to_u64(cache.axes()));
         let kind = cache.kind(query.kind)?;
-        for field in AnswerColumns::new(&query.columns, cache, kind, None).await?.vertex {
-            // An estimate.
-            row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
-        }
-        amount *= f64_from_u64(row);
+        let columns = AnswerColumns::new(&query.columns, cache, kind, None).await?;
+        amount *= f64_from_u64(columns.row_bytes(cache));
     }
     Ok(amount)
 }

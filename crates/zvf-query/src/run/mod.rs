@@ -26,10 +26,8 @@ mod vertices;
 mod work_units;
 mod yielding;
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +36,7 @@ use tokio::sync::OnceCell;
 use zvf_error::{Error, Result};
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_format::{Class, FormatError};
 use zvf_model::{Kind, LinkFamily, ObjectId};
 use zvf_store::{Caching, KeyTable, Notice};
@@ -116,34 +114,10 @@ pub(crate) enum WorkUnit {
     /// Chunks, by their position in the table of the level.
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
-    Objects(ObjectRows),
+    Objects(Vec<u64>),
     /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows, or
     /// all of them.
     Elements { works: Vec<elements::Work>, whole: bool },
-}
-
-/// Rows of the object index, in the order of the answer. All objects are a range, because there may
-/// be 10^8.
-#[derive(Clone, Debug)]
-pub(crate) enum ObjectRows {
-    Range(Range<u64>),
-    List(Vec<u64>),
-}
-
-impl ObjectRows {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Range(rows) => saturating_usize(rows.end - rows.start), // only compared
-            Self::List(rows) => rows.len(),
-        }
-    }
-
-    pub(crate) fn get(&self) -> Cow<'_, [u64]> {
-        match self {
-            Self::Range(rows) => rows.clone().collect(),
-            Self::List(rows) => rows.into(),
-        }
-    }
 }
 
 /// The purpose of work units, which determines their size.
@@ -201,6 +175,7 @@ impl Context {
             || query.filter.is_some()
             || query.objects.is_some()
             || query.groups.is_some()
+            || query.names_chunks()
         {
             keys.clear();
         }
@@ -330,7 +305,7 @@ impl Context {
     ) -> Result<elements::Answered> {
         let batch = match work {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await?,
-            WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await?,
+            WorkUnit::Objects(rows) => self.objects(rows, limit).await?,
             WorkUnit::Elements { works, whole } => {
                 let work = elements::Work::merge(works);
                 return self.elements(&work, with_keys && !whole).await;
@@ -341,16 +316,7 @@ impl Context {
 
     /// Returns the bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
-        let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
-        let level = &self.level;
-        let position = value_bytes(level.dtype().size, to_u64(level.axes()));
-        let fields = self
-            .columns
-            .vertex
-            .iter()
-            .map(|field| value_bytes(field.dtype().size, field.width().into()));
-        // Only compared with the limits.
-        fields.fold(position, u64::saturating_add).max(1)
+        self.columns.row_bytes(&self.level).max(1)
     }
 
     /// Returns the number of components of a position: at most 8.
@@ -372,7 +338,8 @@ impl Context {
 
     /// Returns whether cells are cached.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
-        if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
+        let is_bounded = self.reach.is_some() || self.query.names_chunks();
+        if self.query.uncached || !is_bounded || bytes > MAX_CACHED_BYTES {
             Caching::Once
         } else {
             Caching::Keep

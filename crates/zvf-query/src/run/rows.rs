@@ -144,19 +144,19 @@ struct Values<'a> {
     /// The component of a row that is tested.
     component: usize,
     categories: Option<&'a Categories>,
+    /// By chunk: nothing where values are missing, so that conditions do not hold there.
     loaded: Vec<LoadedRows>,
-    /// Chunks whose values are missing: conditions do not hold there.
-    missing: Vec<bool>,
 }
 
 impl RowTest<'_> {
     /// Returns whether all values that the conditions test are loaded for all rows of `pieces`.
     pub(super) fn has_all(&self, pieces: &Pieces) -> bool {
         self.columns.iter().all(|values| {
-            pieces.list.iter().all(|piece| match &values.loaded[usize_from_u32(piece.cell)] {
-                LoadedRows::Nothing => false,
-                LoadedRows::Whole(column) => usize_from_u32(piece.end()) <= column.len(),
-                LoadedRows::Parts(_) => true, // what was asked for was there
+            pieces.list.iter().all(|piece| match values.loaded.get(usize_from_u32(piece.cell)) {
+                Some(LoadedRows::Nothing) => false,
+                Some(LoadedRows::Whole(column)) => usize_from_u32(piece.end()) <= column.len(),
+                // What was asked for was there; or the values are not of rows.
+                Some(LoadedRows::Parts(_)) | None => true,
             })
         })
     }
@@ -164,7 +164,9 @@ impl RowTest<'_> {
     /// Evaluates the conditions on each row of `piece`.
     fn verdicts(&self, piece: &Piece) -> Result<Bits> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
-        if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
+        let is_missing =
+            |values: &Values<'_>| matches!(values.loaded.get(cell), Some(LoadedRows::Nothing));
+        if self.columns.iter().any(is_missing) {
             return Ok(Bits::from_verdict(len, false));
         }
         self.combine_verdicts(self.conditions, true, piece)
@@ -325,33 +327,30 @@ impl Context {
         }
         let mut columns = Vec::with_capacity(conditions.columns.len());
         for (column, source) in &conditions.columns {
-            let (mut loaded, mut missing) = (Vec::new(), vec![false; chunks.keys.len()]);
             let mut component = usize_from_u32(column.index);
-            match source {
+            let loaded = match source {
                 ConditionColumn::Attribute(reader) if column.scope == Scope::Fragment => {
                     let found = reader.values_where_written(&chunks.keys, chunks.caching).await;
-                    for (values, missing) in found.into_iter().zip(&mut missing) {
-                        let values: Option<Option<Column>> = self.allow_missing(values)?;
-                        *missing = values.is_none();
-                        loaded
-                            .push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
-                    }
+                    let loaded = found.into_iter().map(|values| {
+                        // A chunk for which none were written has no values, and misses none.
+                        let written = |values: Option<Column>| {
+                            values.map_or(LoadedRows::Parts(Vec::new()), LoadedRows::Whole)
+                        };
+                        Ok(self.allow_missing(values)?.map_or(LoadedRows::Nothing, written))
+                    });
+                    loaded.collect::<Result<_>>()?
                 }
                 ConditionColumn::Attribute(reader) => {
-                    let source = RowSource::Attribute(reader);
-                    loaded = self.read_pieces(source, chunks, pieces).await?;
-                    for (loaded, missing) in loaded.iter().zip(&mut missing) {
-                        *missing = matches!(loaded, LoadedRows::Nothing); // nothing but a fault leaves it empty
-                    }
+                    self.read_pieces(RowSource::Attribute(reader), chunks, pieces).await?
                 }
                 ConditionColumn::Axis(axis) => {
-                    loaded = positions.to_vec(); // shares the bytes
                     component = usize_from_u32(*axis);
+                    positions.to_vec() // shares the bytes
                 }
-                ConditionColumn::Object(_) | ConditionColumn::Link(_) => {} // no columns of rows
-            }
+                ConditionColumn::Object(_) | ConditionColumn::Link(_) => Vec::new(), // not of rows
+            };
             let categories = source.categories();
-            columns.push(Values { column, component, categories, loaded, missing });
+            columns.push(Values { column, component, categories, loaded });
         }
         Ok(Some(RowTest { conditions: &conditions.rows, columns }))
     }

@@ -21,35 +21,37 @@ use zvf_model::{Batch, ObjectId};
 use super::elements::Answered;
 use super::fetch::check_end;
 use super::{Context, Purpose, Units, WorkUnit, contexts, join, lock};
-use crate::answer::{Answer, Counts, Missing, QueryStats};
+use crate::answer::{Answer, Counts, QueryStats};
 use crate::error::BadQuery;
 use crate::query::{Columns, Query};
 use crate::reader::Reader;
 
-/// How complete an answer is.
-struct Completeness {
-    complete: bool,
-    truncated: bool,
-    missing: Vec<Missing>,
-    unknown_objects: Vec<ObjectId>,
+/// Takes what was recorded while `context` was queried: counts of an answer without vertices.
+async fn take_findings(context: &Context, truncated: bool) -> Result<Counts> {
+    let all_links = context.has_all_links().await?;
+    let mut missing = std::mem::take(&mut *lock(&context.findings.missing)).list;
+    // Concurrent reads find them in any order.
+    missing
+        .sort_unstable_by(|a, b| a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk)));
+    Ok(Counts {
+        level: context.level.level(),
+        kind: context.kind,
+        vertices: 0,
+        parts: 0,
+        elements: None,
+        complete: missing.is_empty() && !truncated && all_links,
+        truncated,
+        missing,
+        unknown_objects: std::mem::take(&mut *lock(&context.findings.unknown)).list,
+    })
 }
 
-impl Completeness {
-    /// Takes what was recorded while `context` was queried.
-    async fn take(context: &Context, truncated: bool) -> Result<Self> {
-        let all_links = context.has_all_links().await?;
-        let mut missing = std::mem::take(&mut *lock(&context.findings.missing)).list;
-        // Concurrent reads find them in any order.
-        missing.sort_unstable_by(|a, b| {
-            a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
-        });
-        let complete = missing.is_empty() && !truncated && all_links;
-        let unknown_objects = std::mem::take(&mut *lock(&context.findings.unknown)).list;
-        Ok(Self { complete, truncated, missing, unknown_objects })
-    }
-
-    /// Adds the state of another level of the same answer.
+impl Counts {
+    /// Adds those of another level of the same answer.
     fn add(&mut self, other: Self) {
+        self.vertices += other.vertices;
+        self.parts += other.parts;
+        self.elements = other.elements.map(|n| n + self.elements.unwrap_or(0));
         self.complete &= other.complete;
         self.truncated |= other.truncated;
         self.missing.extend(other.missing);
@@ -111,14 +113,14 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
         figures.cells += context.findings.cells.load(Ordering::Relaxed);
         figures.rows += context.findings.rows.load(Ordering::Relaxed);
     }
-    let Completeness { complete, truncated, missing, unknown_objects } = found;
+    let Counts { complete, truncated, missing, unknown_objects, .. } = found;
     let level = &first.level;
     let (level, notices) = (level.level(), level.store().notices());
     Ok(Answer { batch, level, complete, truncated, missing, unknown_objects, notices, figures })
 }
 
 /// Answers all work units one after the other and joins the answers.
-async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
+async fn collect(context: &Arc<Context>) -> Result<(Batch, Counts)> {
     let (mut batches, mut all_keys, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     let max_rows = context.max_rows();
     let truncated = answer_each(context, Purpose::Collect, max_rows, |Answered { batch, keys }| {
@@ -137,7 +139,7 @@ async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
     if batch.len() > max_rows {
         (batch, truncated) = (join::cut(&batch, max_rows)?, true);
     }
-    Ok((batch, Completeness::take(context, truncated).await?))
+    Ok((batch, take_findings(context, truncated).await?))
 }
 
 /// Returns the counts of the answer to `query`.
@@ -145,76 +147,57 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
     let (columns, with_owners, with_places) = (Columns::None, false, false);
     let bare = Query { columns, with_owners, with_places, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
-    let first = contexts.first().ok_or(BadQuery::NoLevel)?;
-    let (mut counted, mut found) = (Counted::default(), None::<Completeness>);
+    let mut all: Option<Counts> = None;
     for context in &contexts {
-        let left = query.limit.map(|limit| limit - counted.vertices);
-        let (more, truncated) = if context.kind.has_links() {
+        let before = all.as_ref().map_or(0, |all| all.vertices);
+        let left = query.limit.map(|limit| limit - before);
+        let (vertices, parts, elements, truncated) = if context.kind.has_links() {
             // The few chunks that were found by trying have no positions.
             let by_units = context.level.chunks().await.is_ok();
             let more = if by_units { Some(count_elements(context).await?) } else { None };
-            match more.filter(|more| left.is_none_or(|left| more.vertices <= left)) {
-                Some(more) => (more, false),
+            match more.filter(|(vertices, _)| left.is_none_or(|left| *vertices <= left)) {
+                Some((vertices, elements)) => (vertices, 0, Some(elements), false),
                 None => return count_collected(&contexts).await,
             }
         } else {
-            count_level(context, left).await?
+            let (vertices, parts, truncated) = count_level(context, left).await?;
+            (vertices, parts, None, truncated)
         };
-        counted.vertices += more.vertices;
-        counted.parts += more.parts;
-        counted.elements = more.elements.map(|n| n + counted.elements.unwrap_or(0));
-        let more = Completeness::take(context, truncated).await?;
-        match &mut found {
-            None => found = Some(more),
-            Some(found) => found.add(more),
+        let findings = take_findings(context, truncated).await?;
+        let more = Counts { vertices, parts, elements, ..findings };
+        match &mut all {
+            None => all = Some(more),
+            Some(all) => all.add(more),
         }
         if truncated {
             break;
         }
     }
-    let found = found.ok_or(BadQuery::NoLevel)?;
-    Ok(counted.with(first, found))
-}
-
-/// Vertices, parts and elements.
-#[derive(Default)]
-struct Counted {
-    vertices: u64,
-    parts: u64,
-    elements: Option<u64>,
-}
-
-impl Counted {
-    fn with(self, context: &Context, found: Completeness) -> Counts {
-        let Self { vertices, parts, elements } = self;
-        let Completeness { complete, truncated, missing, unknown_objects } = found;
-        let (level, kind) = (context.level.level(), context.kind);
-        Counts {
-            level,
-            kind,
-            vertices,
-            parts,
-            elements,
-            complete,
-            truncated,
-            missing,
-            unknown_objects,
-        }
-    }
+    all.ok_or_else(|| BadQuery::NoLevel.into())
 }
 
 /// Counts a collected answer.
 async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
-    let first = contexts.first().ok_or(BadQuery::NoLevel)?;
-    let Answer { batch, complete, truncated, missing, unknown_objects, .. } =
+    let Answer { batch, level, complete, truncated, missing, unknown_objects, .. } =
         collect_all(contexts).await?;
+    let (kind, vertices, parts) = (batch.kind(), to_u64(batch.len()), 0);
     let elements = Some(batch.elements().map_or(0, |all| to_u64(all.len())));
-    let counted = Counted { vertices: to_u64(batch.len()), parts: 0, elements };
-    Ok(counted.with(first, Completeness { complete, truncated, missing, unknown_objects }))
+    Ok(Counts {
+        level,
+        kind,
+        vertices,
+        parts,
+        elements,
+        complete,
+        truncated,
+        missing,
+        unknown_objects,
+    })
 }
 
-/// Counts the answer of one level with edges or faces, with one work unit in memory at a time.
-async fn count_elements(context: &Arc<Context>) -> Result<Counted> {
+/// Counts the vertices, and the edges or faces of the answer of one level, with one work unit in
+/// memory at a time.
+async fn count_elements(context: &Arc<Context>) -> Result<(u64, u64)> {
     let (mut seen, mut vertices, mut elements) = (SeenVertices::default(), 0, 0);
     answer_each(context, Purpose::Each, usize::MAX, |Answered { batch, keys }| {
         let places = keys.unwrap_or_default().places;
@@ -223,7 +206,7 @@ async fn count_elements(context: &Arc<Context>) -> Result<Counted> {
         Ok(())
     })
     .await?;
-    Ok(Counted { vertices, parts: 0, elements: Some(elements) })
+    Ok((vertices, elements))
 }
 
 /// Bitmaps of the counted vertices, by chunk, up to the last counted row.
@@ -254,30 +237,30 @@ impl SeenVertices {
     }
 }
 
-/// Counts the points or chains of one level, up to `limit` vertices; returns whether that truncates the answer.
-async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(Counted, bool)> {
-    let mut counted = Counted::default();
+/// Counts the vertices and the parts of the points or chains of one level, up to `limit` vertices;
+/// returns whether that truncates the answer.
+async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(u64, u64, bool)> {
+    let (mut vertices, mut parts) = (0, 0);
     if !context.counts_by_indexes() || context.goes_by_objects() {
         let limit = limit.map_or(usize::MAX, saturating_usize); // more than memory holds is no limit
         let truncated = answer_each(context, Purpose::Each, limit, |Answered { batch, .. }| {
-            counted.vertices += to_u64(batch.len());
-            counted.parts += to_u64(batch.parts().len());
+            vertices += to_u64(batch.len());
+            parts += to_u64(batch.parts().len());
             Ok(())
         });
         let truncated = truncated.await?;
-        return Ok((counted, truncated));
+        return Ok((vertices, parts, truncated));
     }
     let mut units = Units::new(vec![Arc::clone(context)], Purpose::Each);
     while let Some(unit) = units.next().await? {
         if let WorkUnit::Chunks(places) = &unit.work {
-            counted.vertices += context.rows_named(places).await?;
+            vertices += context.rows_named(places).await?;
         }
-        if let Some(limit) = limit.filter(|limit| counted.vertices > *limit) {
-            counted.vertices = limit;
-            return Ok((counted, true));
+        if let Some(limit) = limit.filter(|limit| vertices > *limit) {
+            return Ok((limit, 0, true));
         }
     }
-    Ok((counted, false))
+    Ok((vertices, 0, false))
 }
 
 impl Context {

@@ -92,10 +92,8 @@ impl Context {
             pieces.extend_from(more.pieces, first);
             first += index_u32(chunk_count);
         }
-        let mut batch = Batch::new(self.kind, positions.finish()?);
-        for (field, column) in self.columns.vertex.iter().zip(columns) {
-            batch = batch.with_field(field.field(column.finish()?))?;
-        }
+        let batch =
+            self.assemble(positions, columns.into_iter(), |column, _, _| column.finish())?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         self.join_columns(batch, &keys, &pieces.list, None).await
     }

@@ -21,7 +21,7 @@ use zvf_store::Partial;
 
 use super::elements::{Answered, Work};
 use super::fetch::groups;
-use super::{Context, ObjectRows, Purpose, WorkUnit};
+use super::{Context, Purpose, WorkUnit};
 use crate::error::BadQuery;
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
@@ -104,8 +104,11 @@ impl Units {
 }
 
 /// Returns `all` as work units of `step` items; the last may have fewer.
-fn parts<T: Send + 'static>(all: Vec<T>, step: usize, unit: fn(Vec<T>) -> WorkUnit) -> Coarse {
-    let mut all = all.into_iter();
+fn parts<T: 'static>(
+    mut all: impl Iterator<Item = T> + Send + 'static,
+    step: usize,
+    unit: fn(Vec<T>) -> WorkUnit,
+) -> Coarse {
     Box::new(std::iter::from_fn(move || {
         let part: Vec<T> = all.by_ref().take(step).collect();
         (!part.is_empty()).then(|| unit(part))
@@ -129,7 +132,7 @@ async fn work_units(context: &Context, purpose: Purpose) -> Result<Coarse> {
         return Err(Error::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
     }
     let cells = context.unit_cells(purpose);
-    Ok(parts(candidates, cells, WorkUnit::Chunks))
+    Ok(parts(candidates.into_iter(), cells, WorkUnit::Chunks))
 }
 
 impl Context {
@@ -180,8 +183,7 @@ impl Context {
         let in_parts = |works| WorkUnit::Elements { works, whole: false };
         let Some(family) = self.family().await? else {
             let work = |place| Work { chunks: vec![place], ..Work::default() };
-            let all = chunks.into_iter().map(work).collect();
-            return Ok(parts(all, cells_per_unit, in_parts));
+            return Ok(parts(chunks.into_iter().map(work), cells_per_unit, in_parts));
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -209,7 +211,7 @@ impl Context {
                 }
             }
         }
-        Ok(parts(by_source.into_values().collect(), cells_per_unit, in_parts))
+        Ok(parts(by_source.into_values(), cells_per_unit, in_parts))
     }
 
     /// Returns whether links that are stored with the chunk `source` are requested. Links without a
@@ -258,10 +260,10 @@ impl Context {
             },
         };
         let rows = match rows {
-            None if !self.conditions.choose_objects() => ObjectRows::Range(0..index.slots()),
+            None if !self.conditions.choose_objects() => None, // all, which may be 10^8
             rows => {
                 let rows = rows.unwrap_or_else(|| (0..index.slots()).collect());
-                ObjectRows::List(self.objects_where(rows).await?)
+                Some(self.objects_where(rows).await?)
             }
         };
         // Estimates, bounded below.
@@ -278,20 +280,17 @@ impl Context {
             Purpose::Collect => {
                 // Work units of a stream are refined later.
                 let bytes = self.unit_bytes(purpose);
-                let at_once = self.objects_at_once(&index, &rows, bytes).await?;
+                let all = (FIRST_OBJECTS.as_slice(), saturating_usize(index.slots())); // compared
+                let (first, all) = rows.as_ref().map_or(all, |rows| (rows.as_slice(), rows.len()));
+                let at_once = self.objects_at_once(&index, first, all, bytes).await?;
                 at_once.min(MAX_UNIT_OBJECTS)
             }
             Purpose::Each | Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
         let step = objects.clamp(1, max_objects);
         Ok(match rows {
-            ObjectRows::List(rows) => {
-                parts(rows, step, |rows| WorkUnit::Objects(ObjectRows::List(rows)))
-            }
-            ObjectRows::Range(rows) => Box::new(rows.clone().step_by(step).map(move |start| {
-                let end = rows.end.min(start.saturating_add(to_u64(step)));
-                WorkUnit::Objects(ObjectRows::Range(start..end))
-            })),
+            Some(rows) => parts(rows.into_iter(), step, WorkUnit::Objects),
+            None => parts(0..index.slots(), step, WorkUnit::Objects),
         })
     }
 }
@@ -362,38 +361,31 @@ impl Context {
     }
 
     /// Splits objects into work units by the bytes to read from their chunks.
-    async fn split_objects(
-        &self,
-        rows: &ObjectRows,
-        max_bytes: u64,
-    ) -> Result<Vec<(WorkUnit, u64)>> {
+    async fn split_objects(&self, rows: &[u64], max_bytes: u64) -> Result<Vec<(WorkUnit, u64)>> {
         let index = self.index().await?;
-        let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
+        let at_once = self.objects_at_once(&index, rows, rows.len(), max_bytes).await?;
         let mut parts = Vec::new();
-        for rows in rows.get().chunks(at_once) {
+        for rows in rows.chunks(at_once) {
             let followed = self.follow(&index, rows).await?;
             self.split_followed(&followed, max_bytes, &mut parts)?;
         }
         Ok(parts)
     }
 
-    /// Returns how many of these objects can be followed at once, so that their fragments and the
-    /// fragment indexes of their chunks fit in `max_bytes`, estimated from the first ones.
+    /// Returns how many of `all` objects can be followed at once, so that their fragments and the
+    /// fragment indexes of their chunks fit in `max_bytes`, estimated from the first of `rows`.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
-        rows: &ObjectRows,
+        rows: &[u64],
+        all: usize,
         max_bytes: u64,
     ) -> Result<usize> {
-        let all = rows.len().max(1);
         if all <= MAX_UNSAMPLED_OBJECTS {
-            return Ok(all);
+            return Ok(all.max(1));
         }
-        let first: Vec<u64> = match rows {
-            ObjectRows::Range(rows) => rows.clone().take(SAMPLED_OBJECTS).collect(),
-            ObjectRows::List(rows) => rows.iter().take(SAMPLED_OBJECTS).copied().collect(),
-        };
-        let followed = self.follow(index, &first).await?;
+        let first = rows.get(..FIRST_OBJECTS.len()).unwrap_or(rows);
+        let followed = self.follow(index, first).await?;
         let per_object = |bytes: u64| bytes.div_ceil(to_u64(first.len())).max(1);
         let fits = |bytes: u64| saturating_usize(max_bytes / per_object(bytes)); // bounded below
         let runs: usize = followed.objects.iter().map(|object| object.runs.len()).sum();
@@ -419,8 +411,7 @@ impl Context {
             let more = reads.add(object);
             // Estimates, only compared.
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
-                let rows = ObjectRows::List(std::mem::take(&mut now));
-                parts.push((WorkUnit::Objects(rows), bytes));
+                parts.push((WorkUnit::Objects(std::mem::take(&mut now)), bytes));
                 reads.of_chunks.clear();
                 bytes = reads.add(object);
             } else {
@@ -429,7 +420,7 @@ impl Context {
             now.push(object.row);
         }
         if !now.is_empty() {
-            parts.push((WorkUnit::Objects(ObjectRows::List(now)), bytes));
+            parts.push((WorkUnit::Objects(now), bytes));
         }
         Ok(())
     }
@@ -439,7 +430,7 @@ impl Context {
         let mut attributes = self.columns.vertex.iter().map(AttributeReader::part_cost);
         self.level.part_cost() == Partial::Ranges
             && attributes.all(|partial| partial == Partial::Ranges)
-            && self.conditions.columns.is_empty()
+            && self.conditions.rows.is_empty()
     }
 
     /// Returns the bytes that a vertex and its elements take while they are processed.
@@ -511,9 +502,9 @@ const MANIFEST_BATCH_OBJECTS: usize = 4096;
 const MAX_ANSWER_CELLS: usize = 1_000_000;
 /// Maximum number of objects that are read without searching for those near the region.
 const MAX_UNSEARCHED_OBJECTS: u64 = 16;
-/// Number of objects from which the size of fragment indexes is estimated; up to this many, it is
-/// not estimated.
-const SAMPLED_OBJECTS: usize = 4;
+/// The first objects of an index. From as many, the size of fragment indexes is estimated.
+const FIRST_OBJECTS: [u64; 4] = [0, 1, 2, 3];
+/// Up to this many objects, it is not estimated.
 const MAX_UNSAMPLED_OBJECTS: usize = 64;
 /// Maximum objects of a work unit.
 const MAX_UNIT_OBJECTS: usize = 1 << 20;

@@ -10,7 +10,7 @@ use zvf::convert::write::{self, Target, WriteOptions};
 use zvf::export::Export;
 use zvf::model::flow::flow;
 
-use super::{Served, copy};
+use super::Served;
 
 #[test]
 fn lists_and_describes_stores() {
@@ -141,7 +141,7 @@ fn an_empty_answer_has_the_columns_of_a_full_one() {
 fn answers_are_of_the_last_commit() {
     let folder = archives::scratch();
     let store = folder.path().join("three.zarrvectors");
-    copy(archives::Unpacked::new("sl3_streamlines").path(), &store);
+    archives::copy(archives::Unpacked::new("sl3_streamlines").path(), &store).unwrap();
     let served = Served::serve(&store);
     let rows = || served.get("/api/three/query?format=csv", &[]).text();
     let edit = |by: f64| {

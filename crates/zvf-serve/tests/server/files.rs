@@ -95,7 +95,7 @@ fn serves_the_replacement_of_a_store() {
     let served = Served::start(|_| {});
     let (root, replacement) =
         (served.scratch.path().join("three.zarrvectors"), served.scratch.path().join("other"));
-    super::copy(&root, &replacement);
+    archives::copy(&root, &replacement).unwrap();
     std::fs::write(replacement.join("extra.json"), "{}").unwrap();
     assert_eq!(served.get("/data/three/extra.json", &[]).status, 404);
     std::fs::rename(&root, served.scratch.path().join("old")).unwrap();

@@ -25,7 +25,7 @@ impl Served {
     fn start(adjust: impl FnOnce(&mut Config)) -> Self {
         let scratch = archives::scratch();
         let store = scratch.path().join("three.zarrvectors");
-        copy(&source(), &store);
+        archives::copy(&source(), &store).unwrap();
         std::fs::write(scratch.path().join("canary"), "canary").unwrap();
         let address = store.to_str().unwrap().to_owned();
         let mut config = Config::new([address], "127.0.0.1:0".parse().unwrap());
@@ -84,19 +84,6 @@ impl Served {
 /// Returns a store of this workspace with points in three cells.
 fn source() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../zvf-store/testdata/three.zarrvectors")
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// A received answer.

@@ -9,9 +9,10 @@ use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
+use zvf_model::Column;
 
 use super::plan::{ColumnPlan, Plan};
-use super::values::{Extent, Positions, bad_code};
+use super::values::{Extent, Positions, bad_code, count_non_finite, find_outside};
 use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
@@ -64,15 +65,16 @@ pub(crate) fn check_chunk(
         let expected = "a cell, because it is listed";
         report.found.add(finding.expects("nonempty_chunks", expected, "none"));
     }
-    if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
-        report.check_rows(plan, key, positions, bytes);
-    }
+    let rows = match (&vertices, &plan.positions) {
+        (Some(bytes), Some(positions)) => report.check_rows(plan, key, positions, bytes),
+        _ => None,
+    };
     if let Some(bytes) = vertices.as_ref().filter(|_| plan.is_draco) {
         report.check_draco(plan, key, bytes);
     }
     let fragments = report.take_bytes(&plan.fragments, key, fragment_cell);
     match (&fragments, fragment_cell) {
-        (Some(bytes), _) => report.check_fragments(plan, key, bytes, vertices.as_deref()),
+        (Some(bytes), _) => report.check_fragments(plan, key, bytes, rows.as_ref()),
         (None, Ok(_)) if report.rows == Some(0) => report.fragments = Some(0),
         (None, Ok(_)) if plan.has_fragments => {
             let found = if is_listed { "none, though it is listed" } else { "none" };
@@ -105,20 +107,26 @@ impl ChunkReport {
         }
     }
 
-    /// Checks C3, C4, C34: rows and positions.
-    fn check_rows(&mut self, plan: &Plan, key: &ChunkKey, positions: &Positions, bytes: &Bytes) {
-        let (len, row) = (to_u64(bytes.len()), positions.row_bytes());
-        if !len.is_multiple_of(row) {
-            let expected =
-                format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
+    /// Checks C3, C4, C34: rows and positions; returns the rows.
+    fn check_rows(
+        &mut self,
+        plan: &Plan,
+        key: &ChunkKey,
+        positions: &Positions,
+        bytes: &Bytes,
+    ) -> Option<Column> {
+        let Positions { dtype, axes } = *positions;
+        let Ok(rows) = Column::new(dtype, axes, bytes.clone()) else {
+            let row = dtype.size.saturating_mul(axes.into()); // shown
+            let expected = format!("a multiple of {row}, {axes} axes of {dtype}");
             let finding = C[3].at(&plan.vertices).in_cell(key);
-            self.found.add(finding.expects("bytes of the rows", expected, len));
-            return;
-        }
-        self.rows = len.checked_div(row);
-        self.extent = positions.extent(bytes);
+            self.found.add(finding.expects("bytes of the rows", expected, bytes.len()));
+            return None;
+        };
+        self.rows = Some(to_u64(rows.len()));
+        self.extent = Extent::of(&rows);
         if self.extent.odd
-            && let Some((count, at)) = positions.count_non_finite(bytes)
+            && let Some((count, at)) = count_non_finite(&rows)
         {
             self.found.add(
                 C[4].at(&plan.vertices)
@@ -127,14 +135,15 @@ impl ChunkReport {
                     .with_offset(at),
             );
         }
-        let Some(corner) = key.spatial(plan.chunk.len()) else { return };
-        let (low, high) = faces(corner.iter().copied().zip(&plan.chunk));
-        let outside = positions.find_outside(&self.extent, bytes, &low, &high);
-        if let Some((at, position)) = outside {
-            let expected = format!("{low:?} to {high:?}");
-            let finding = C[34].at(&plan.vertices).in_cell(key).with_offset(at);
-            self.found.add(finding.expects("position", expected, format!("{position:?}")));
+        if let Some(corner) = key.spatial(plan.chunk.len()) {
+            let (low, high) = faces(corner.iter().copied().zip(&plan.chunk));
+            if let Some((at, position)) = find_outside(&rows, &self.extent, &low, &high) {
+                let expected = format!("{low:?} to {high:?}");
+                let finding = C[34].at(&plan.vertices).in_cell(key).with_offset(at);
+                self.found.add(finding.expects("position", expected, format!("{position:?}")));
+            }
         }
+        Some(rows)
     }
 
     /// Checks C30: decodes Draco streams; a stream that this build does not support is a warning.
@@ -158,7 +167,7 @@ impl ChunkReport {
         plan: &Plan,
         key: &ChunkKey,
         bytes: &[u8],
-        vertices: Option<&[u8]>,
+        positions: Option<&Column>,
     ) {
         let path = &plan.fragments;
         let index = match FragmentIndex::parse(bytes) {
@@ -189,15 +198,13 @@ impl ChunkReport {
                 }
             }
         }
-        if let (Some(bins), Some(positions), Some(vertices)) =
-            (&plan.bins, &plan.positions, vertices)
-        {
+        if let (Some(bins), Some(positions)) = (&plan.bins, positions) {
             if index.len() > bins.count() {
                 let expected = format!("at most {}, the bins of a chunk", bins.count());
                 self.found
                     .add(C[6].at(path).expects("fragments", expected, index.len()).in_cell(key));
             } else if plan.in_bins && index.len() == bins.count() {
-                self.check_bins(plan, key, positions, &index, vertices);
+                self.check_bins(plan, key, positions, &index);
             }
         }
     }
@@ -207,20 +214,16 @@ impl ChunkReport {
         &mut self,
         plan: &Plan,
         key: &ChunkKey,
-        positions: &Positions,
+        positions: &Column,
         index: &FragmentIndex<'_>,
-        vertices: &[u8],
     ) {
         let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else {
             return;
         };
-        let row = saturating_usize(positions.row_bytes());
         for (flat, fragment) in (0_u64..).zip(index.iter()) {
             let Fragment::Range { start, count } = fragment else { continue };
-            // Compared with the bytes.
-            let from = saturating_usize(start).saturating_mul(row);
-            let end = from.saturating_add(saturating_usize(count).saturating_mul(row));
-            let Some(rows) = vertices.get(from..end) else { continue };
+            let from = saturating_usize(start); // the rows were compared with those of the cell
+            let rows = positions.slice(from..from.saturating_add(saturating_usize(count)));
             if rows.is_empty() {
                 continue;
             }
@@ -230,9 +233,8 @@ impl ChunkReport {
             let bin =
                 axes.map(|((chunk, n), place)| chunk.saturating_mul(*n).saturating_add(place));
             let (low, high) = faces(bin.zip(bins.bin_shape()));
-            let outside = positions.find_outside(&positions.extent(rows), rows, &low, &high);
-            if let Some((at, position)) = outside {
-                let at = to_u64(from) + at;
+            if let Some((at, position)) = find_outside(&rows, &Extent::of(&rows), &low, &high) {
+                let at = to_u64(from * positions.stride()) + at;
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
                 let finding = C[7].at(&plan.vertices).in_cell(key).with_offset(at);
                 self.found.add(finding.expects("position", expected, format!("{position:?}")));
@@ -280,7 +282,8 @@ impl ChunkReport {
             }
         }
         if let Some((categories, missing)) = plan.categories
-            && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
+            && let Ok(codes) = Column::new(plan.dtype, 1, bytes.slice(..whole_len(&bytes, size)))
+            && let Some((at, code)) = bad_code(&codes, categories, missing)
         {
             let expected = format!("one of {categories} categories");
             let finding = C[32].at(&plan.path);
@@ -293,6 +296,12 @@ impl ChunkReport {
             self.segments = i64s_from_le(&bytes).map(i64::cast_unsigned).collect();
         }
     }
+}
+
+/// Returns the length of the values of this size in `bytes`.
+fn whole_len(bytes: &Bytes, size: u64) -> usize {
+    let size = saturating_usize(size).max(1);
+    bytes.len() / size * size
 }
 
 /// Returns the finding for a cell that cannot be read; without the cell if the whole array is unsupported.

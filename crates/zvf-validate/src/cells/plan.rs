@@ -2,6 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::arrays::{ArrayAttributes as _, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, DtypeKind, GeometryType, Token};
 use zvf_model::open::column;
@@ -134,7 +135,9 @@ fn positions(
         }
     };
     match doc.1 {
-        None | Some(Token::Known(CellEncoding::Raw)) => Some(Positions { dtype: doc.0, axes }),
+        None | Some(Token::Known(CellEncoding::Raw)) => {
+            Some(Positions { dtype: doc.0, axes: index_u32(axes) })
+        }
         Some(Token::Known(CellEncoding::Draco)) => {
             (level.opaque, level.is_draco) = (true, true);
             None
@@ -162,8 +165,7 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Result<Option<ColumnPlan>> 
         let finding = M[20].at(&array.path);
         run.add(finding.expects("dtype", "an element type", "nothing: read as float32").warning());
     }
-    let categories =
-        doc.dictionary.as_ref().map(|d| (zvf_format::num::to_u64(d.categories.len()), d.missing));
+    let categories = doc.dictionary.as_ref().map(|d| (to_u64(d.categories.len()), d.missing));
     Ok(Some(ColumnPlan {
         dtype,
         width,

@@ -1,18 +1,15 @@
-//! Attributes of edges and faces, conditions on them, and values of the vertices of cuts.
+//! Attributes of edges and faces, and conditions on them.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, LinkAttribute, LinkRecords};
+use zvf_model::{Column, Elements, LinkAttribute, LinkRecords};
 use zvf_store::Caching;
 
 use super::Part;
-use super::selection::KeptElements;
 use crate::error::BadQuery;
 use crate::run::Context;
-use crate::run::joined_columns::{NullRow, null_value};
+use crate::run::joined_columns::{null_value, spread};
 use crate::run::rows::ConditionColumn;
-use crate::select::faces::interpolate_column;
-use crate::select::loaded_rows::LoadedRows;
 
 impl Context {
     /// Marks the records that do not pass the conditions on links as dropped.
@@ -21,8 +18,8 @@ impl Context {
         if conditions.links.is_empty() {
             return Ok(());
         }
-        let mut columns = Vec::with_capacity(conditions.link_columns.len());
-        for (column, source) in &conditions.link_columns {
+        let mut columns = Vec::new();
+        for (column, source) in &conditions.columns {
             if let ConditionColumn::Link(attribute) = source {
                 columns.push((column, self.link_values(attribute, parts, caching).await?));
             }
@@ -66,24 +63,17 @@ impl Context {
     ) -> Result<Elements> {
         for attribute in self.link_fields() {
             let columns = self.link_values(attribute, parts, caching).await?;
-            let empty = Column::empty(attribute.dtype(), attribute.width())?;
-            let mut null = NullRow::new(empty.dtype(), empty.width());
-            let mut values = ColumnBuilder::empty_like(&empty);
-            for source in records {
-                let stored = source.and_then(|(part, record)| {
-                    Some((columns[usize_from_u32(part)].as_ref()?, record))
-                });
-                match (stored, null.bytes()) {
-                    (Some((column, record)), _) => values.push_row(column, usize_from_u32(record)),
-                    (None, Some(null)) => values.push_bytes(null),
-                    (None, None) => {}
+            let row = |(part, record): (u32, u32)| {
+                Some((columns[usize_from_u32(part)].as_ref()?, usize_from_u32(record)))
+            };
+            let rows = records.iter().map(|source| (1, source.and_then(row)));
+            match spread(attribute.dtype(), attribute.width(), records.len(), rows)? {
+                Some(values) => elements = elements.with_field(attribute.field(values))?,
+                None if self.columns.links_named => {
+                    let name = format!("link.{}", attribute.name());
+                    return Err(BadQuery::NoNull { items: "edges or faces", name }.into());
                 }
-            }
-            if values.len() == records.len() {
-                elements = elements.with_field(attribute.field(values.finish()))?;
-            } else if self.columns.links_named {
-                let name = format!("link.{}", attribute.name());
-                return Err(BadQuery::NoNull { items: "edges or faces", name }.into());
+                None => {}
             }
         }
         Ok(elements)
@@ -107,35 +97,5 @@ impl Context {
             elements = elements.with_field(attribute.field(column))?;
         }
         Ok(elements)
-    }
-
-    /// Appends the vertices of cuts to the stored vertices of a batch.
-    pub(super) fn append_cuts(
-        &self,
-        batch: Batch,
-        kept: &KeptElements,
-        positions: &[LoadedRows],
-        columns: &[Vec<LoadedRows>],
-    ) -> Result<Batch> {
-        if kept.cuts.is_empty() {
-            return Ok(batch);
-        }
-        let column = |stored: &Column, loaded: &[LoadedRows]| {
-            let cuts = interpolate_column(
-                kept.cuts.iter().map(|cut| cut.weights.iter().copied()),
-                loaded,
-                stored.dtype(),
-                stored.width(),
-            )?;
-            let mut all = ColumnBuilder::empty_like(stored);
-            all.push_rows(stored, 0..stored.len());
-            all.push_rows(&cuts, 0..cuts.len());
-            Ok::<_, Error>(all.finish())
-        };
-        let mut all = Batch::new(self.kind, column(batch.positions(), positions)?);
-        for (stored, loaded) in batch.fields().iter().zip(columns) {
-            all = all.with_field(stored.with_column(column(&stored.column, loaded)?))?;
-        }
-        Ok(all)
     }
 }

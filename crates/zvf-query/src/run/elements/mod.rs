@@ -25,11 +25,12 @@ use zvf_store::Caching;
 
 use super::Context;
 use super::fetch::{Chunks, Need, RowSource, check_end};
+use super::joined_columns::locations;
 use super::object_selection::is_owned;
 use super::vertices::Chunk;
 use crate::select::chain::Place;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, missing_row_error};
+use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::list_runs;
 use marks::{Marks, NONE};
 use selection::KeptElements;
@@ -217,14 +218,15 @@ impl Context {
             // Vertices without values are not part of the answer.
             lost.into_iter().for_each(|cell| marks.clear(cell));
         };
-        let batch = self.gather_rows(&pieces, &positions, &columns)?;
-        let batch = self.append_cuts(batch, &kept, &positions, &columns)?;
+        let batch = self.assemble(
+            &*positions,
+            columns.iter().map(Vec::as_slice),
+            |loaded, dtype, width| kept.append_cuts(pieces.gather(loaded, dtype, width)?, loaded),
+        )?;
         drop((positions, columns, marks));
         parts.iter_mut().for_each(|part| part.ends = Vec::new());
-        let places = match with_keys {
-            true => Some(self.vertex_places(&chunks.keys, &pieces)?),
-            false => None,
-        };
+        let places = with_keys.then(|| locations(&self.chunks, &chunks.keys, &pieces.list));
+        let places = places.transpose()?;
         let rows = pieces.rows;
         let mut all = pieces.list;
         all.extend(kept.nearest_rows(&cells)?);
@@ -283,19 +285,6 @@ impl Context {
             };
         }
         Ok(positions)
-    }
-
-    /// Returns the locations of the vertices of `pieces`.
-    fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>> {
-        let mut places = Vec::with_capacity(pieces.rows);
-        for piece in &pieces.list {
-            // A chunk in a record has no position if the presence list does not contain it.
-            let place = self.chunks.find(&keys[usize_from_u32(piece.cell)]);
-            let place = place.ok_or_else(missing_row_error)?;
-            let first = u64::from(index_u32(place)) << 32 | u64::from(piece.start);
-            places.extend(first..first + u64::from(piece.len));
-        }
-        Ok(places)
     }
 
     /// Reads the records of `cells`, each cell as a part.

@@ -3,7 +3,7 @@
 use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Bounds, Kind, LinkFamily};
+use zvf_model::{Bounds, Column, ColumnBuilder, Kind, LinkFamily};
 
 use super::marks::{ALLOWED, CHILD, INSIDE, Marks, NONE};
 use super::{CUT, Cell, Part};
@@ -11,7 +11,7 @@ use crate::mode::Mode;
 use crate::region::Region;
 use crate::run::Context;
 use crate::select::chain::{Place, Point};
-use crate::select::faces::{Blend, clip_edge, clip_face};
+use crate::select::faces::{Blend, clip_edge, clip_face, interpolate_column};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, missing_row_error};
@@ -54,6 +54,20 @@ impl KeptElements {
             len: 1,
             fragment: 0,
         })
+    }
+
+    /// Appends the values of the vertices of cuts to those of stored vertices in a column that is
+    /// `loaded`.
+    pub(super) fn append_cuts(&self, stored: Column, loaded: &[LoadedRows]) -> Result<Column> {
+        if self.cuts.is_empty() {
+            return Ok(stored);
+        }
+        let weights = self.cuts.iter().map(|cut| cut.weights.iter().copied());
+        let cuts = interpolate_column(weights, loaded, stored.dtype(), stored.width())?;
+        let mut all = ColumnBuilder::empty_like(&stored);
+        all.push_rows(&stored, 0..stored.len());
+        all.push_rows(&cuts, 0..cuts.len());
+        Ok(all.finish())
     }
 
     /// Returns for each cut the stored row with the largest weight, and its fragment.
