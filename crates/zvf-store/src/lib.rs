@@ -60,8 +60,6 @@ mod level;
 mod lone;
 #[cfg(all(unix, feature = "map"))]
 mod mapped;
-#[cfg(all(test, zvf_loom))]
-mod models;
 mod nodes;
 mod notice;
 mod objects;
@@ -103,3 +101,8 @@ pub use wait::block_on;
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };
+
+#[cfg(all(test, zvf_loom))]
+mod tests {
+    mod models;
+}

@@ -105,4 +105,4 @@ fn lints(faults: impl Iterator<Item = FormatError>) -> Lints {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
+mod tests;

@@ -231,7 +231,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::testing::index;
+    use crate::tests::index;
     use crate::{TensorCodec, TensorDtype};
 
     fn row(id: u64, c: [u64; 2]) -> Row {
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn unknown_datasets_are_refused() {
-        let bytes = crate::testing::two_tiles();
+        let bytes = crate::tests::two_tiles();
         let file = TetView::parse(&bytes).unwrap();
         assert!(file.lookup(0).unwrap().is_direct());
         assert_eq!(

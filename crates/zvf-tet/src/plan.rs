@@ -182,7 +182,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::testing::index;
+    use crate::tests::index;
     use crate::{Index, TensorDtype, TileGeometry};
 
     /// Returns the raw rows of 7 x 5 in chunks of 3 x 2, the worked example of the format.

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::TetRule;
-use crate::testing::{index, scalars, two_tiles, with_footer};
+use crate::tests::{index, scalars, two_tiles, with_footer};
 
 fn findings(bytes: &[u8]) -> Vec<TetFinding> {
     let mut found = Vec::new();

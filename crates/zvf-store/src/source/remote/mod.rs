@@ -472,7 +472,5 @@ fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Op
 /// several readers itself.
 pub(super) const MERGE_GAP_BYTES: u64 = if cfg!(target_arch = "wasm32") { 0 } else { 256 << 10 };
 
-#[cfg(all(test, feature = "http"))]
-mod http_tests;
 #[cfg(test)]
 mod tests;
