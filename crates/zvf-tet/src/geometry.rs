@@ -191,7 +191,6 @@ impl TileGeometry {
     }
 
     /// Returns the coordinates of the tile at a position in grid order; they are 0 past the rank.
-    #[cfg(any(feature = "alloc", test))]
     pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
         let (mut coords, mut rest) = ([0; MAX_RANK], position);
         for (c, count) in coords.iter_mut().zip(&self.counts).rev() {

@@ -58,7 +58,7 @@ impl<'a> Lookup<'a> {
     ///
     /// When [`Selection::new`] refuses the axes.
     pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::new(self.geometry(), axes)?))
+        Ok(Plan { lookup: self, selection: Selection::new(self.geometry(), axes)? })
     }
 
     /// Plans the read of the whole dataset.
@@ -67,16 +67,11 @@ impl<'a> Lookup<'a> {
     ///
     /// When the dataset has no elements.
     pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::all(self.geometry())?))
+        Ok(Plan { lookup: self, selection: Selection::all(self.geometry())? })
     }
 }
 
 impl<'l, 'a> Plan<'l, 'a> {
-    /// Creates the plan of a selection, which must be made for the geometry of the lookup.
-    const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
-        Self { lookup, selection }
-    }
-
     /// Returns the selection.
     #[must_use]
     pub const fn selection(&self) -> &Selection {
