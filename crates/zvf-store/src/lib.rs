@@ -71,6 +71,7 @@ mod shared;
 mod source;
 mod sync;
 mod tet;
+mod threads;
 mod versions;
 mod wait;
 
