@@ -54,6 +54,8 @@ mod codec;
 mod docs;
 mod error;
 mod file;
+#[doc(hidden)]
+pub mod item_box;
 mod key;
 mod layout;
 mod level;

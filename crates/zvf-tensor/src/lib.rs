@@ -44,7 +44,6 @@ mod memory;
 mod pack;
 mod pause;
 mod publish;
-mod region;
 mod slice;
 mod tet;
 

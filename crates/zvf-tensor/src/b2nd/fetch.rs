@@ -43,12 +43,7 @@ pub(super) async fn selection(
         let place = places.get(&frame, part.number())?;
         let bytes = part.blocks_touched() * u64::from(array.geometry().block_size()); // of one chunk
         if bytes > max_bytes {
-            return Err(Error::new(
-                Class::LimitExceeded,
-                "bytes of blocks",
-                Expected::AtMost(max_bytes.into()),
-                bytes,
-            ));
+            return Err(Error::limit("bytes of blocks", max_bytes, bytes));
         }
         held += bytes;
         wave.push((part, place));
