@@ -68,14 +68,8 @@ impl TileGeometry {
         if rank == 0 || rank > MAX_RANK || chunk_shape.len() != rank {
             return None;
         }
-        let ones = [1; MAX_RANK];
-        let mut new = Self { element, rank, shape: ones, chunk_shape: ones, counts: ones };
-        for (to, from) in new.shape.iter_mut().zip(shape) {
-            *to = from;
-        }
-        for (to, from) in new.chunk_shape.iter_mut().zip(chunk_shape) {
-            *to = from;
-        }
+        let (shape, chunk_shape) = (padded(1, shape), padded(1, chunk_shape));
+        let mut new = Self { element, rank, shape, chunk_shape, counts: [1; MAX_RANK] };
         for (count, (shape, chunk)) in
             new.counts.iter_mut().zip(new.shape.iter().zip(&new.chunk_shape))
         {
@@ -149,11 +143,13 @@ impl TileGeometry {
         if coords.len() != self.rank {
             return None;
         }
-        let mut padded = [0; MAX_RANK];
-        for (to, from) in padded.iter_mut().zip(coords) {
-            *to = *from;
-        }
-        self.tile_at(padded)
+        self.tile_at(padded(0, coords.iter().copied()))
+    }
+
+    /// Returns the tile at a position in grid order, last axis fastest, or `None` past the last.
+    #[must_use]
+    pub fn nth_tile(&self, position: u64) -> Option<Tile> {
+        self.tile_at(self.coords_at(position)?)
     }
 
     /// Returns the tile like [`tile`](Self::tile), from an array that is 0 past the rank.
@@ -225,6 +221,15 @@ impl Tile {
     pub const fn byte_len(&self) -> u64 {
         self.byte_len
     }
+}
+
+/// Returns the values of the axes there are, and `other` for the rest.
+fn padded(other: u64, values: impl Iterator<Item = u64>) -> [u64; MAX_RANK] {
+    let mut all = [other; MAX_RANK];
+    for (to, from) in all.iter_mut().zip(values) {
+        *to = from;
+    }
+    all
 }
 
 /// Returns the first `rank` items of an array.

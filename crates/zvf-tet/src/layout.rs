@@ -144,7 +144,7 @@ impl Layout {
     #[must_use]
     pub fn next_tile(&self) -> Option<(usize, Tile)> {
         let (geometry, _) = self.datasets.get(self.at)?;
-        Some((self.at, geometry.tile_at(geometry.coords_at(self.tile)?)?))
+        Some((self.at, geometry.nth_tile(self.tile)?))
     }
 
     /// Allocates the place of the next payload, and returns its offset.
