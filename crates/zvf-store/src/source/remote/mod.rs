@@ -16,11 +16,11 @@ mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
 mod blocks;
 #[cfg(feature = "_net")]
-mod clients;
+pub(super) mod clients;
 mod part;
 mod put;
 #[cfg(feature = "_net")]
-pub(super) mod refusal;
+mod refusal;
 pub(super) mod retry;
 mod verdict;
 
