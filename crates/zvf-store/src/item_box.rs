@@ -67,6 +67,15 @@ impl ItemBox {
         self.intersection(other) == *other
     }
 
+    /// Returns the indexes of the items, last axis fastest.
+    pub fn indexes(&self) -> impl Iterator<Item = Vec<u64>> {
+        let first = (self.items() > 0).then(|| self.start.clone());
+        std::iter::successors(first, |at| {
+            let mut next = at.clone();
+            self.advance(&mut next).then_some(next)
+        })
+    }
+
     /// Advances to the next item of the box, or of its first axes, last axis fastest; returns
     /// `false` after the last.
     pub fn advance(&self, at: &mut [u64]) -> bool {
@@ -128,6 +137,10 @@ mod tests {
         assert!(a.is_inside(&[4, 5]) && !a.is_inside(&[4, 4]) && !a.is_inside(&[4]));
         assert_eq!(a.clamp_to(&[2, 3]), item_box(&[0, 2], &[2, 3]));
         assert!(item_box(&[], &[]).meets(&item_box(&[], &[])));
+        let items: Vec<Vec<u64>> = item_box(&[2, 0], &[4, 2]).indexes().collect();
+        assert_eq!(items, [[2, 0], [2, 1], [3, 0], [3, 1]]);
+        assert_eq!(item_box(&[2, 0], &[4, 0]).indexes().count(), 0);
+        assert_eq!(item_box(&[], &[]).indexes().count(), 1);
     }
 
     #[test]

@@ -56,25 +56,14 @@ impl Grid {
 
     /// Returns the chunks that contain `rows`, in C order; `None` if there are more than `max`.
     pub(crate) fn touched_chunks(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
-        let mut spans = Vec::with_capacity(self.shape.len());
-        for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
+        let axes = self.shape.iter().zip(&self.chunk).enumerate();
+        let spans = axes.map(|(axis, (&extent, &chunk))| {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
-            spans.push(items.start / chunk..items.end.div_ceil(chunk.get()));
-        }
-        let count = spans.iter().try_fold(1_u64, |count, span: &Range<u64>| {
-            count.checked_mul(span.end.checked_sub(span.start)?)
-        })?;
-        if count > max {
-            return None;
-        }
-        let mut all = vec![Vec::new()];
-        for span in spans {
-            let longer = all.iter().flat_map(|index: &Vec<u64>| {
-                span.clone().map(move |last| [index.as_slice(), &[last]].concat())
-            });
-            all = longer.collect();
-        }
-        Some(all)
+            (items.start / chunk, items.end.div_ceil(chunk.get()))
+        });
+        let (start, stop) = spans.unzip();
+        let touched = ItemBox { start, stop };
+        (touched.items() <= max).then(|| touched.indexes().collect())
     }
 
     /// Returns the position of chunk `index` in the grid, in C order; `None` if it overflows 64

@@ -215,17 +215,12 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
             std::iter::once(end - at).chain(shape.iter().skip(1).copied()).collect();
         let counts: Vec<u64> =
             band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
-        let (mut coords, all) = (vec![0_u64; counts.len()], ItemBox::whole(&counts));
-        loop {
-            let items = cut(&bytes, &band_shape, &chunk, &coords, dense);
-            let mut index = coords.clone();
+        for mut index in ItemBox::whole(&counts).indexes() {
+            let items = cut(&bytes, &band_shape, &chunk, &index, dense);
             if let Some(first) = index.first_mut() {
                 *first = band;
             }
             put(array, &index, dense, &items)?;
-            if !all.advance(&mut coords) {
-                break;
-            }
         }
         (at, band) = (end, band + 1);
         pause().await;
