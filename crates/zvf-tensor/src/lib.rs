@@ -42,7 +42,6 @@ mod convert;
 mod error;
 mod memory;
 mod pack;
-mod pause;
 mod publish;
 mod slice;
 mod tet;

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
@@ -18,7 +19,6 @@ use zvf_store::item_box::{ItemBox, paste_items};
 use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, VerbatimArray};
 
 use super::plan::is_cells;
-use crate::pause::pause;
 
 /// The progress of unpacking.
 ///
@@ -170,7 +170,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<()> {
         // The next cells are probably about as large; the batch is sized to fit the byte limit.
         let mean = (batch_bytes / some.len()).max(1);
         count = (BATCH_BYTES / mean).clamp(1, MAX_CELLS);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<()> {
             array.put_rows(&[index], &some)?;
         }
         (at, index) = (end, index + 1);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
             put(array, &index, dense, &items)?;
         }
         (at, band) = (end, band + 1);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
