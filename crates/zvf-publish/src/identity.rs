@@ -113,8 +113,8 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
 ///
 /// # Errors
 ///
-/// [`PublishError::Refused`] (`Conflict`) when the path is a symbolic link, and records are beside the
-/// link; otherwise when the folder has no name, or the path cannot be followed.
+/// [`PublishError::Refused`] (`Conflict`) when the path is a symbolic link, and records are beside
+/// the link; otherwise when the folder has no name, or the path cannot be followed.
 pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
     let resolved = resolve_target(store)?;
     let journal =
@@ -132,7 +132,8 @@ pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
             let advice = match count_records(&resolved)? {
                 0 => "rename it to",
                 _ => {
-                    "the store has another one, with its own history, so check both and move this one away to continue with"
+                    "the store has another one, with its own history, so check both and move this \
+                     one away to continue with"
                 }
             };
             let fault = "an earlier version kept this journal next to a symbolic link to the store";

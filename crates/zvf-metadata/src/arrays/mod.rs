@@ -22,7 +22,8 @@
 //! printed by [`ArrayAttributes`]. Keys that a reader can do without are optional, even if a writer
 //! must write them.
 //!
-//! Not here: the index of the shards of 0.6 and 0.7 (`zvf-store`); the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately.
+//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately; the index of
+//! the shards of 0.6 and 0.7 (`zvf-store`).
 
 mod column;
 mod composite;

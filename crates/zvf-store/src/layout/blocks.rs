@@ -147,7 +147,8 @@ fn shift_ranges(place: &Place, ranges: &[Range<u64>], blocks: &Blocks) -> Result
     for range in ranges {
         let shifted = shift_past_frame(place, range)?;
         if shifted.end > total {
-            let payload = total.saturating_sub(FRAME_BYTES); // none in a chunk that is shorter than its frame
+            // A chunk that is shorter than its frame has no payload.
+            let payload = total.saturating_sub(FRAME_BYTES);
             return Err(past_payload_error(place, payload, range.end));
         }
         requested.push(shifted);
