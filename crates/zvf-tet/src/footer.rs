@@ -220,6 +220,12 @@ impl<'a> Footer<'a> {
         self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
     }
 
+    /// Returns the offset of the JSON in the file.
+    #[must_use]
+    pub const fn json_offset(&self) -> u64 {
+        self.json_at
+    }
+
     /// Returns the positions of the zone maps, the secondary index and the metadata, if they are
     /// outside the JSON. Zone maps and index may contradict the data.
     #[must_use]

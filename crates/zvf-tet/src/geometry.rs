@@ -140,10 +140,8 @@ impl TileGeometry {
     /// Returns the tile at these grid coordinates, or `None` outside the grid.
     #[must_use]
     pub fn tile(&self, coords: &[u64]) -> Option<Tile> {
-        if coords.len() != self.rank {
-            return None;
-        }
-        self.tile_at(padded(0, coords.iter().copied()))
+        let all = padded(0, coords.iter().copied());
+        if coords.len() == self.rank { self.tile_at(all) } else { None }
     }
 
     /// Returns the tile at a position in grid order, last axis fastest, or `None` past the last.

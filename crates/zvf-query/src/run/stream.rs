@@ -84,7 +84,7 @@ impl Pipeline {
                     batch = join::cut(&batch, saturating_usize(self.left))?; // fewer than there are
                     self.left = 0;
                 }
-                self.left -= to_u64(batch.len());
+                self.left = self.left.saturating_sub(to_u64(batch.len())); // none after a cut
                 return Ok(Some(batch));
             }
             if self.dividing.is_none() {

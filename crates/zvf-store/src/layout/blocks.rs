@@ -27,12 +27,12 @@ use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
 /// Returns the bytes that each of `asks` requests, counted from the start of the payload.
-pub(super) async fn read_by_block(
+pub(super) async fn read_by_block<'a>(
     shared: &Shared,
-    asks: &[PartRequest<'_>],
+    asks: &[PartRequest<'a>],
 ) -> Vec<Result<Option<Vec<Bytes>>>> {
     let header = iter::once(0..Blocks::HEADER_BYTES);
-    let begin = |&(place, ranges): &PartRequest<'_>| {
+    let begin = |&(place, ranges): &PartRequest<'a>| {
         let asked = header.clone().collect();
         Ok(Some(Chunk { place, ranges, asked, version: None, state: () }))
     };

@@ -39,7 +39,7 @@ fn spills_are_counted_by_version() {
     // Payloads end at 1000 - 16 - 126 - 164 = 694.
     let bytes = spilled(694, 794, 854);
     let footer = parse(&bytes).unwrap();
-    assert_eq!((footer.version(), footer.payload_end(), footer.json_at), (2, 694, 858));
+    assert_eq!((footer.version(), footer.payload_end(), footer.json_offset()), (2, 694, 858));
     assert_eq!(footer.spills()[0], Some(Span { offset: 694, len: 100 }));
     assert_eq!(footer.spills()[1], Some(Span { offset: 794, len: 60 }));
     assert_eq!(footer.spills()[2], Some(Span { offset: 854, len: 4 }));
@@ -81,7 +81,7 @@ fn members_and_metadata() {
     assert_eq!(footer.member("history"), Some(&b"[1]"[..]));
     assert_eq!(footer.member("nothing"), None);
     assert_eq!(footer.metadata(), Some(&b"{\"a\":2}"[..]));
-    assert_eq!(footer.payload_end(), footer.json_at);
+    assert_eq!(footer.payload_end(), footer.json_offset());
     assert!(footer.lints().is_empty());
     let bytes = tail("", r#"{"metadata":null}"#, 1);
     assert_eq!(parse(&bytes).unwrap().metadata(), None);
