@@ -6,7 +6,6 @@
 //! repair                                          documents of a store, one by one
 //! ```
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::ensure;
