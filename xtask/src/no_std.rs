@@ -56,12 +56,11 @@ fn firmware(house: &House) -> anyhow::Result<()> {
 }
 
 /// Packages without an operating system, each with and without an allocator where possible.
-const BUILDS: [(&str, &str); 7] = [
+const BUILDS: [(&str, &str); 6] = [
     ("zvf-format", ""),
     ("zvf-format", "alloc"),
     ("zvf-metadata", ""),
     ("zvf-tet", ""),
-    ("zvf-tet", "alloc"),
     ("zvf-b2nd", ""),
     ("zvf-b2nd", "alloc"),
 ];

@@ -6,7 +6,6 @@
 //! repair                                          documents of a store, one by one
 //! ```
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::ensure;
@@ -83,12 +82,10 @@ impl Task {
             Self::Pack | Self::PackOver => {
                 let replace = self == Self::PackOver;
                 let file = FileOptions { replace, ..FileOptions::default() };
-                let file = AtomicFile::create(disk, target, file)?;
+                let mut file = AtomicFile::create(disk, target, file)?;
                 let (old, options) =
                     (Unpacked::new("pc3_basic"), zvf_tensor::PackOptions::default());
-                let (mut file, _) =
-                    zvf_tensor::pack(&old.open().await, file, &options, |_| ()).await?;
-                file.flush()?;
+                zvf_tensor::pack(&old.open().await, file.file(), &options, |_| ()).await?;
                 file.publish()?;
             }
             Self::Repair => {

@@ -123,7 +123,7 @@ impl Layout {
             }
             Body::Special(Special::Zeros | Special::Nan | Special::Unwritten) => {}
         }
-        merge(spans)
+        merge_spans(spans)
     }
 
     /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the
@@ -177,15 +177,18 @@ impl Layout {
     }
 }
 
-/// Sorts spans and merges adjacent ones.
-fn merge(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
+/// Sorts spans and merges those that overlap or touch.
+///
+/// ```
+/// assert_eq!(zvf_blosc::merge_spans(vec![7..9, 0..3, 2..4, 4..5]), [0..5, 7..9]);
+/// ```
+#[must_use]
+pub fn merge_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
     spans.sort_unstable_by_key(|span| (span.start, span.end));
-    let mut merged: Vec<Range<u64>> = Vec::new();
-    for span in spans {
-        match merged.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            Some(_) | None => merged.push(span),
-        }
-    }
-    merged
+    spans.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        last.end = if touches { last.end.max(next.end) } else { last.end };
+        touches
+    });
+    spans
 }

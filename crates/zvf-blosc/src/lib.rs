@@ -58,6 +58,6 @@ pub use chunk::Chunk;
 pub use decode::Decoder;
 pub use encode::{Blosc2Settings, Compressor, Encoder, Settings, Shuffle, constant_chunk};
 pub use error::{BlockFault, BloscError, RequestFault};
-pub use layout::{Layout, parse_header};
+pub use layout::{Layout, merge_spans, parse_header};
 pub use opened::OpenedRange;
 pub use stored::StoredParts;

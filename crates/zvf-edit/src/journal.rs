@@ -180,11 +180,7 @@ impl Journal {
         };
         let start = Instant::now();
         loop {
-            let locked = match exclusive {
-                true => side.disk().try_lock(&file),
-                false => side.disk().try_lock_shared(&file),
-            };
-            match locked {
+            match side.disk().try_lock(&file, !exclusive) {
                 Ok(()) => return Ok(Some(Guard { _file: Some(file) })),
                 Err(TryLockError::WouldBlock) => {}
                 // Where files have no locks, or none for this process, readers compare what they

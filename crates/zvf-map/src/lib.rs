@@ -28,8 +28,6 @@
 
 #[cfg(not(all(test, zvf_loom)))]
 mod file;
-#[cfg(all(test, zvf_loom))]
-mod models;
 #[cfg(not(all(test, zvf_loom)))]
 mod signal;
 
@@ -37,3 +35,8 @@ mod signal;
 pub use file::{MappedFile, Promise, Reopened, View};
 #[cfg(not(all(test, zvf_loom)))]
 pub use signal::install_sigbus_handler;
+
+#[cfg(all(test, zvf_loom))]
+mod tests {
+    mod models;
+}

@@ -153,8 +153,8 @@ impl ArrayDoc {
     ///
     /// As [`ArrayDoc::parse`].
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
-        let (value, presence) = json::parse(text, limits, true)?;
-        Self::read(Fields::from_value(&At::Document, value)?, presence)
+        let parsed = json::parse(text, limits, true)?;
+        Self::read(Fields::from_value(&At::Document, parsed.value)?, parsed.keys)
     }
 
     /// Returns the number of axes.
@@ -169,17 +169,11 @@ impl ArrayDoc {
         num::count_items(&self.shape)
     }
 
-    /// Returns the number of items per stored chunk, or `None` if it does not fit in `u64`.
-    #[must_use]
-    pub fn chunk_items(&self) -> Option<u64> {
-        num::count_items(&self.chunk_shape)
-    }
-
     /// Returns the number of bytes per decoded chunk, or `None` if items have no fixed size or the
     /// number does not fit in `u64`.
     #[must_use]
     pub fn chunk_bytes(&self) -> Option<u64> {
-        self.chunk_items()?.checked_mul(self.data_type.item_size()?)
+        num::count_items(&self.chunk_shape)?.checked_mul(self.data_type.item_size()?)
     }
 
     /// Returns the settings of the shards, if the array is sharded and no other codec wraps the

@@ -24,7 +24,6 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::Object;
 use super::data_type::split_configuration;
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put};
@@ -206,10 +205,8 @@ impl CodecSpec {
     }
 
     fn new(name: &str, kind: CodecKind, configuration: Option<Put>) -> Self {
-        let none = Object::new();
-        let put = Put::new().put("name", name);
-        let put = put.put_some("configuration", configuration.map(|put| put.with_extras(&none)));
-        Self { name: name.to_owned(), kind, spelled: put.with_extras(&none).into() }
+        let put = Put::new().put("name", name).put_some("configuration", configuration);
+        Self { name: name.to_owned(), kind, spelled: put.into() }
     }
 }
 

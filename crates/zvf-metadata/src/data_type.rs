@@ -261,9 +261,7 @@ impl FillValue {
 
 /// Returns the name and configuration of an extension as one object.
 pub(super) fn join_configuration(name: &str, configuration: Put) -> Value {
-    let none = Object::new();
-    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
-    put.with_extras(&none).into()
+    Put::new().put("name", name).put("configuration", configuration).into()
 }
 
 /// Splits a name alone, or a name with its configuration, into the two.

@@ -95,7 +95,10 @@ impl fmt::Display for Dtype {
         match (self.kind, name) {
             (DtypeKind::Text, _) => write!(f, "{order}U{}", self.size.div_ceil(TEXT_UNIT)),
             (_, Some((name, ..))) if !swapped => f.pad(name),
-            (kind, _) => write!(f, "{order}{}{}", letter(kind), self.size),
+            (kind, _) => {
+                let letter = LETTERS.iter().find(|(_, known)| *known == kind);
+                write!(f, "{order}{}{}", letter.map_or("", |(letter, _)| letter), self.size)
+            }
         }
     }
 }
@@ -122,34 +125,26 @@ fn dtype_by_code(text: &str) -> Option<Dtype> {
         return None;
     }
     let number: u32 = digits.parse().ok().filter(|&n| n > 0)?;
-    let kind = match letter {
-        "b" => DtypeKind::Bool,
-        "i" => DtypeKind::Int,
-        "u" => DtypeKind::UInt,
-        "f" => DtypeKind::Float,
-        "U" => {
-            let size = u64::from(number).saturating_mul(TEXT_UNIT); // below 2^34
-            return Some(Dtype { kind: DtypeKind::Text, size, big_endian });
-        }
-        _ => return None,
-    };
+    if letter == "U" {
+        let size = u64::from(number).saturating_mul(TEXT_UNIT); // below 2^34
+        return Some(Dtype { kind: DtypeKind::Text, size, big_endian });
+    }
+    let (_, kind) = *LETTERS.iter().find(|(known, _)| *known == letter)?;
     let size = u64::from(number);
     let known = NAMES.iter().any(|&(_, k, s)| (k, s) == (kind, size));
     if known { Some(Dtype { kind, size, big_endian: big_endian && size > 1 }) } else { None }
 }
 
-const fn letter(kind: DtypeKind) -> char {
-    match kind {
-        DtypeKind::Bool => 'b',
-        DtypeKind::Int => 'i',
-        DtypeKind::UInt => 'u',
-        DtypeKind::Float => 'f',
-        DtypeKind::Text => 'U',
-    }
-}
-
 /// Bytes of one character of text.
 const TEXT_UNIT: u64 = 4;
+
+/// The letters in codes, but for text.
+const LETTERS: [(&str, DtypeKind); 4] = [
+    ("b", DtypeKind::Bool),
+    ("i", DtypeKind::Int),
+    ("u", DtypeKind::UInt),
+    ("f", DtypeKind::Float),
+];
 
 const NAMES: [(&str, DtypeKind, u64); 12] = [
     ("bool", DtypeKind::Bool, 1),

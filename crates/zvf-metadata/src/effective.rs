@@ -39,8 +39,8 @@ impl LevelDoc {
     }
 
     /// Returns the number of components of this level's chunk keys, in a store of `axes` axes: one
-    /// more if keys have a leading axis, which belongs to an attribute or is named by `chunk_dims`
-    /// alone.
+    /// more if keys have a leading axis. Writers that chunk by group or by object name this axis in
+    /// `chunk_dims` alone, without an attribute or values.
     ///
     /// ```
     /// use zvf_metadata::LevelDoc;
@@ -51,17 +51,9 @@ impl LevelDoc {
     /// ```
     #[must_use]
     pub fn key_rank(&self, axes: usize) -> usize {
-        axes.saturating_add(usize::from(self.has_leading_axis(axes))) // no list of axes is that long
-    }
-
-    /// Returns whether the first component of a chunk key belongs to no axis of the store.
-    ///
-    /// Writers that chunk by group or by object name this axis in `chunk_dims`, without an
-    /// attribute or values.
-    #[must_use]
-    pub fn has_leading_axis(&self, axes: usize) -> bool {
         let named = self.chunk_dims.as_ref().map(Vec::len);
-        self.chunk_attribute_name.is_some() || named == axes.checked_add(1)
+        let longer = axes.saturating_add(1); // no list of axes is that long
+        if self.chunk_attribute_name.is_some() || named == Some(longer) { longer } else { axes }
     }
 
     /// Returns the number of root chunks that one chunk of this level covers, per axis.

@@ -130,6 +130,12 @@ impl Put {
     }
 }
 
+impl From<Put> for Value {
+    fn from(put: Put) -> Self {
+        Self::Object(put.0)
+    }
+}
+
 /// Reads a list, element by element.
 pub(super) fn list<T>(
     at: &At<'_>,

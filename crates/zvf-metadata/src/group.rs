@@ -57,9 +57,8 @@ impl GroupDoc {
     ///
     /// As [`GroupDoc::parse`].
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
-        let parsed = json::parse(text, limits, false);
-        let (value, _) = parsed.map_err(MetadataError::strip_attributes)?;
-        Self::read(Fields::from_value(&At::Document, value)?)
+        let parsed = json::parse(text, limits, false).map_err(MetadataError::strip_attributes)?;
+        Self::read(Fields::from_value(&At::Document, parsed.value)?)
     }
 
     /// Prints the document.

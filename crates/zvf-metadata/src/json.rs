@@ -61,20 +61,8 @@ impl Limits {
     pub const ARRAY: Self = Self { bytes: 1 << 28, depth: 64, values: 1 << 20 };
 }
 
-/// Parses the values of a document, and its presence list if there is one and `presence` is set.
-///
-/// # Errors
-///
-/// When `text` is not JSON as described at the top of this module, or exceeds `limits`.
-pub(super) fn parse(
-    text: &[u8],
-    limits: &Limits,
-    presence: bool,
-) -> Result<(Value, Option<KeyList>), MetadataError> {
-    parse_with_place(text, limits, presence).map(|parsed| (parsed.value, parsed.keys))
-}
-
 /// A document, with its presence list separate.
+#[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) value: Value,
     pub(super) keys: Option<KeyList>,
@@ -82,12 +70,12 @@ pub(super) struct Parsed {
     pub(super) printed: Option<Range<usize>>,
 }
 
-/// Parses as [`parse`] does, and also finds the place of the presence list.
-pub(super) fn parse_with_place(
-    text: &[u8],
-    limits: &Limits,
-    presence: bool,
-) -> Result<Parsed, MetadataError> {
+/// Parses the values of a document, and its presence list if there is one and `presence` is set.
+///
+/// # Errors
+///
+/// When `text` is not JSON as described at the top of this module, or exceeds `limits`.
+pub(super) fn parse(text: &[u8], limits: &Limits, presence: bool) -> Result<Parsed, MetadataError> {
     let len = num::to_u64(text.len());
     if len > limits.bytes {
         let expected = Expected::AtMost(limits.bytes.into());

@@ -103,14 +103,14 @@ impl Node {
     ///
     /// As [`ArrayDoc::parse`] when `node_type` is `array`, else as [`GroupDoc::parse`].
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
-        let (value, presence) = json::parse(text, &Limits::ARRAY, true)?;
+        let json::Parsed { value, keys, .. } = json::parse(text, &Limits::ARRAY, true)?;
         let array = value.get("node_type").and_then(serde_json::Value::as_str) == Some("array");
         let mut fields = fields::Fields::from_value(&error::At::Document, value)?;
         if array {
-            return Ok(Self::Array(ArrayDoc::read(fields, presence)?.into()));
+            return Ok(Self::Array(ArrayDoc::read(fields, keys)?.into()));
         }
-        if let Some(presence) = presence {
-            fields.restore(&presence);
+        if let Some(keys) = keys {
+            fields.restore(&keys);
         }
         Ok(Self::Group(GroupDoc::read(fields)?))
     }

@@ -97,7 +97,7 @@ impl Multiscale {
     /// Creates a block without levels.
     #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
-        let metadata = Put::new().put("format", "zarr_vectors").with_extras(&Object::new());
+        let metadata = Put::new().put("format", "zarr_vectors");
         Self {
             version: Some("0.4".to_owned()),
             name: Some("default".to_owned()),
@@ -151,18 +151,16 @@ impl Dataset {
     /// Returns the first scale.
     #[must_use]
     pub fn scale(&self) -> Option<&[f64]> {
-        self.transformations.iter().find_map(|transformation| match transformation {
-            Transformation::Scale(scale) => Some(scale.as_slice()),
-            Transformation::Translation(_) | Transformation::Other(_) => None,
+        self.transformations.iter().find_map(|one| {
+            if let Transformation::Scale(list) = one { Some(list.as_slice()) } else { None }
         })
     }
 
     /// Returns the first translation.
     #[must_use]
     pub fn translation(&self) -> Option<&[f64]> {
-        self.transformations.iter().find_map(|transformation| match transformation {
-            Transformation::Translation(by) => Some(by.as_slice()),
-            Transformation::Scale(_) | Transformation::Other(_) => None,
+        self.transformations.iter().find_map(|one| {
+            if let Transformation::Translation(list) = one { Some(list.as_slice()) } else { None }
         })
     }
 }
@@ -214,7 +212,7 @@ impl Member for Transformation {
             Self::Translation(list) => ("translation", list),
             Self::Other(value) => return value.clone(),
         };
-        Put::new().put("type", name).put(name, list.to_value()).with_extras(&Object::new()).into()
+        Put::new().put("type", name).put(name, list.to_value()).into()
     }
 }
 

@@ -45,20 +45,18 @@ impl Ome {
     /// Creates the node of a store with these axes and levels.
     #[must_use]
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
-        let none = Object::new();
         let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
         let world = Put::new().put("id", "world").put("name", "world").put("axes", axes);
         let scene = Put::new()
-            .put("coordinateSystems", vec![Value::Object(world.with_extras(&none))])
+            .put("coordinateSystems", vec![Value::from(world)])
             .put("coordinateTransformations", Vec::<Value>::new());
-        let attributes = Put::new().put("scene", scene.with_extras(&none)).with_extras(&none);
         Self {
             version: Some("0.6".to_owned()),
             kind: Some("collection".to_owned()),
             name: Some(name.to_owned()),
-            attributes: Some(attributes.into()),
+            attributes: Some(Put::new().put("scene", scene).into()),
             nodes: levels.into_iter().map(OmeNode::level).collect(),
-            extras: none,
+            extras: Object::new(),
         }
     }
 

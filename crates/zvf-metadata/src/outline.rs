@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use super::array::ArrayDoc;
 use super::error::At;
 use super::fields::Fields;
-use super::json::{Limits, Parsed, parse_with_place};
+use super::json::{Limits, Parsed, parse};
 
 impl ArrayDoc {
     /// Parses an array document from its first and last bytes, where everything between belongs to
@@ -49,7 +49,7 @@ impl ArrayDoc {
         let head = head.get(..head.windows(2).rposition(behind_key)?.checked_add(1)?)?;
         let tail = tail.get(tail.windows(2).position(behind_key)?.checked_add(1)?..)?;
         let text: Vec<u8> = [head, tail].concat();
-        let Parsed { value, keys, printed } = parse_with_place(&text, &Limits::ARRAY, true).ok()?;
+        let Parsed { value, keys, printed } = parse(&text, &Limits::ARRAY, true).ok()?;
         printed.filter(|list| list.start < head.len() && head.len() < list.end)?;
         let fields = Fields::from_value(&At::Document, value).ok()?;
         let mut doc = Self::read(fields, keys).ok()?;
@@ -61,27 +61,8 @@ impl ArrayDoc {
     /// document has a presence list, and everything else is equal.
     #[must_use]
     pub fn has_outline(&self, outline: &Self) -> bool {
-        // Every field is named, so that a new field cannot be left out.
-        let Self {
-            shape,
-            data_type,
-            chunk_shape,
-            chunk_key_encoding,
-            fill_value,
-            codecs,
-            nonempty_chunks,
-            attributes,
-            extras,
-        } = self;
-        nonempty_chunks.is_some()
-            && *shape == outline.shape
-            && *data_type == outline.data_type
-            && *chunk_shape == outline.chunk_shape
-            && *chunk_key_encoding == outline.chunk_key_encoding
-            && *fill_value == outline.fill_value
-            && *codecs == outline.codecs
-            && *attributes == outline.attributes
-            && *extras == outline.extras
+        let rest = Self { nonempty_chunks: None, ..self.clone() };
+        self.nonempty_chunks.is_some() && rest == *outline
     }
 }
 

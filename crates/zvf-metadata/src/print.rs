@@ -27,17 +27,24 @@ pub fn print(value: &Value) -> String {
 
 /// Prints an object whose key `attributes` holds a presence list that is stored separately.
 pub(super) fn print_with(object: &Object, presence: &KeyList) -> String {
-    let mut out = String::from('{');
+    let mut out = String::new();
+    put_object(&mut out, object, Some(presence));
+    out
+}
+
+fn put_object(out: &mut String, object: &Object, presence: Option<&KeyList>) {
+    out.push('{');
     for (i, (key, value)) in object.iter().enumerate() {
-        comma(&mut out, i);
-        put_key(&mut out, key);
-        match value.as_object().filter(|_| key == "attributes") {
-            Some(inner) => put_attributes(&mut out, inner, presence),
-            None => put(&mut out, value),
+        comma(out, i);
+        put_key(out, key);
+        match (presence, value) {
+            (Some(presence), Value::Object(inner)) if key == "attributes" => {
+                put_attributes(out, inner, presence);
+            }
+            _ => put(out, value),
         }
     }
     out.push('}');
-    out
 }
 
 fn put_attributes(out: &mut String, attributes: &Object, presence: &KeyList) {
@@ -72,15 +79,7 @@ fn put(out: &mut String, value: &Value) {
             }
             out.push(']');
         }
-        Value::Object(object) => {
-            out.push('{');
-            for (i, (key, value)) in object.iter().enumerate() {
-                comma(out, i);
-                put_key(out, key);
-                put(out, value);
-            }
-            out.push('}');
-        }
+        Value::Object(object) => put_object(out, object, None),
     }
 }
 

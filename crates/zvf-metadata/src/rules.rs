@@ -308,15 +308,10 @@ fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
 /// Finds the bins that do not divide the chunk. Bins larger than the chunk do not hinder readers,
 /// so they are [`Class::NonCanonical`].
 fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
-    let larger = chunk.iter().zip(bins).any(|(chunk, bin)| bin > chunk);
-    if !larger {
-        return find_indivisible(at, chunk, bins);
-    }
-    let pairs = chunk.iter().zip(bins).enumerate().filter(|(_, (chunk, bin))| bin > chunk);
-    let rule = |(i, (_, bin)): (usize, (&f64, &f64))| {
-        MetadataError::rule(Class::NonCanonical, &at.item(i), BINS, *bin)
-    };
-    pairs.map(rule).collect()
+    let larger = chunk.iter().zip(bins).enumerate().filter(|(_, (chunk, bin))| bin > chunk);
+    let refuse = |i, bin: &f64| MetadataError::rule(Class::NonCanonical, &at.item(i), BINS, *bin);
+    let larger: Vec<_> = larger.map(|(i, (_, bin))| refuse(i, bin)).collect();
+    if larger.is_empty() { find_indivisible(at, chunk, bins) } else { larger }
 }
 
 fn level_faults(

@@ -8,9 +8,8 @@ use std::vec::Vec;
 use serde_json::{Value, json};
 
 use super::arrays::{
-    ArrayAttributes as _, Column, CompositeLinks, Fragments, GeometryIndex, Groups, LinkAttribute,
-    LinkSegment, LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows,
-    Vertices, tag,
+    ArrayAttributes as _, Column, Fragments, GeometryIndex, Groups, LinkAttribute, LinkSegment,
+    LinksFamily, ObjectIndex, ParametricArray, ParametricTypes, Rows, Vertices, tag,
 };
 use super::{
     ArrayDoc, GroupDoc, KeyList, LayoutFamily, LevelDoc, MetadataError, MetadataRule, Node, Object,
@@ -82,8 +81,6 @@ fn typed(attributes: Object, data_type: &Value) -> Result<Object, MetadataError>
         None if a.contains_key("parametric_types") => ParametricTypes::parse(a)?.to_attributes(),
         None if a.contains_key("graph") => GeometryIndex::parse(a)?.to_attributes(),
         None if a.contains_key("num_groups") => ParametricArray::parse(a)?.to_attributes(),
-        None if a.contains_key("link_count") => CompositeLinks::parse(a)?.to_attributes(),
-        None if a.contains_key("shard_index") => PackedShard::parse(a)?.to_attributes(),
         None if a.contains_key("dtype") && !data_type.is_null() => Rows::parse(a)?.to_attributes(),
         None => a,
     })

@@ -63,6 +63,12 @@ impl<K> From<K> for Token<K> {
     }
 }
 
+impl Default for Token<LinkStore> {
+    fn default() -> Self {
+        Self::Known(LinkStore::Canonical)
+    }
+}
+
 impl<K: Vocabulary> fmt::Display for Token<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -23,10 +23,10 @@
 //! The contents of files are the caller's.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -143,9 +143,11 @@ impl Disk {
     /// Returns the calls so far.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
-        self.record.as_deref().map_or_else(Vec::new, |calls| {
-            calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        })
+        self.log().map_or_else(Vec::new, |calls| calls.clone())
+    }
+
+    fn log(&self) -> Option<MutexGuard<'_, Vec<Call>>> {
+        Some(self.record.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Creates one directory.
@@ -155,14 +157,12 @@ impl Disk {
     /// When the system refuses.
     pub fn make_dir(&self, path: &Path) -> io::Result<()> {
         let end = self.fault()?;
-        let Some(calls) = &self.record else {
-            fs::create_dir(path)?;
-            return end;
-        };
         // Under the lock, so that no thread records a file in the directory before the directory.
-        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log();
         fs::create_dir(path)?;
-        calls.push(Call::MakeDir(path.to_owned()));
+        if let Some(calls) = &mut log {
+            calls.push(Call::MakeDir(path.to_owned()));
+        }
         end
     }
 
@@ -194,19 +194,19 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn create(&self, path: &Path, parts: &[Bytes]) -> io::Result<()> {
-        let end = self.fault()?;
-        let mut file = match File::create_new(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if let Some(above) = path.parent() {
-                    self.make_dirs(above)?;
+        let write = || -> io::Result<()> {
+            let mut file = match File::create_new(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if let Some(above) = path.parent() {
+                        self.make_dirs(above)?;
+                    }
+                    File::create_new(path)?
                 }
-                File::create_new(path)?
-            }
-            opened => opened?,
+                opened => opened?,
+            };
+            write_all(&mut file, parts)
         };
-        write_all(&mut file, parts)?;
-        self.note(|| Call::Create(path.to_owned(), parts.concat().into()));
-        end
+        self.change(write, || Call::Create(path.to_owned(), parts.concat().into()))
     }
 
     /// Opens a new file, to be written piece by piece; at the end, call [`finish`](Self::finish).
@@ -256,8 +256,7 @@ impl Disk {
     /// When the system refuses.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
-        let linked = if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) };
-        if let Err(error) = linked {
+        if let Err(error) = self.hard_link(from, to) {
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) {
                 return Err(error);
             }
@@ -332,9 +331,7 @@ impl Disk {
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
         if self.plain || !rename_in_one_step(from, to, false)? {
-            let linked =
-                if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) };
-            match linked {
+            match self.hard_link(from, to) {
                 Ok(()) => fs::remove_file(from)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_no_links) => {
@@ -349,28 +346,17 @@ impl Disk {
         end
     }
 
-    /// Takes the exclusive lock of `file`, if it is free.
+    /// Takes the exclusive lock of `file`, if it is free, or a `shared` one, if nobody has the
+    /// exclusive one.
     ///
     /// # Errors
     ///
     /// When it is not free, or files have no locks here.
-    pub fn try_lock(&self, file: &File) -> Result<(), TryLockError> {
+    pub fn try_lock(&self, file: &File, shared: bool) -> Result<(), TryLockError> {
         if self.lockless {
             return Err(TryLockError::Error(unsupported_error()));
         }
-        file.try_lock()
-    }
-
-    /// Takes a shared lock of `file`, if nobody has the exclusive one.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_lock`](Self::try_lock).
-    pub fn try_lock_shared(&self, file: &File) -> Result<(), TryLockError> {
-        if self.lockless {
-            return Err(TryLockError::Error(unsupported_error()));
-        }
-        file.try_lock_shared()
+        if shared { file.try_lock_shared() } else { file.try_lock() }
     }
 
     /// Waits until the bytes of the file `path` would survive a power failure.
@@ -422,14 +408,28 @@ impl Disk {
         })
     }
 
-    /// Exchanges two names atomically; returns `false` if that is impossible.
+    /// Exchanges two names of one file system atomically; returns `false`, without a change, if the
+    /// system or the file system cannot: most on Linux and Apple's systems can.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
+    /// std::fs::create_dir(&old)?;
+    /// std::fs::write(&new, "a file")?;
+    /// if zvf_publish::Disk::default().exchange(&old, &new)? {
+    ///     assert!(old.is_file() && new.is_dir());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// When the system refuses.
     pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<bool> {
         let end = self.fault()?;
-        let done = !self.plain && exchange_names(one, other)?;
+        let done = !self.plain && rename_in_one_step(one, other, true)?;
         if done {
             self.note(|| Call::Exchange(one.to_owned(), other.to_owned()));
         }
@@ -443,6 +443,10 @@ impl Disk {
     /// When the system refuses.
     pub fn remove_all(&self, path: &Path) -> io::Result<()> {
         self.change(|| fs::remove_dir_all(path), || Call::RemoveAll(path.to_owned()))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) }
     }
 
     /// Does `work`, which is noted as `call`.
@@ -472,35 +476,10 @@ impl Disk {
     }
 
     fn note(&self, call: impl FnOnce() -> Call) {
-        if let Some(calls) = &self.record {
-            calls.lock().unwrap_or_else(PoisonError::into_inner).push(call());
+        if let Some(mut calls) = self.log() {
+            calls.push(call());
         }
     }
-}
-
-/// Exchanges the names of `one` and `other`, on one file system, atomically.
-///
-/// Returns `false`, without a change, if the system or the file system cannot: most on Linux and
-/// Apple's systems can.
-///
-/// ```
-/// # fn main() -> std::io::Result<()> {
-/// # let dir = tempfile::tempdir()?;
-/// # let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
-/// std::fs::create_dir(&old)?;
-/// std::fs::write(&new, "a file")?;
-/// if zvf_publish::exchange_names(&old, &new)? {
-///     assert!(old.is_file() && new.is_dir());
-/// }
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-///
-/// When either does not exist, or the names cannot be changed.
-pub fn exchange_names(one: &Path, other: &Path) -> io::Result<bool> {
-    rename_in_one_step(one, other, true)
 }
 
 /// Exchanges two names, or renames if the name is free. Returns `false` if the system cannot.
@@ -567,25 +546,11 @@ fn unsupported_error() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Writes all parts, many per system call.
+/// Writes all parts, small ones together.
 fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
-    if let [part] = parts {
-        return file.write_all(part);
-    }
-    for parts in parts.chunks(MAX_IO_SLICES) {
-        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut rest = slices.as_mut_slice();
-        IoSlice::advance_slices(&mut rest, 0); // skips empty ones
-        while !rest.is_empty() {
-            match file.write_vectored(rest) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut rest, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(())
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+    parts.iter().try_for_each(|part| out.write_all(part))?;
+    out.flush()
 }
 
 /// Syncs the whole file system with one call.
@@ -615,8 +580,8 @@ fn sync_path(path: &Path) -> io::Result<()> {
 
 /// The number of files that are synced in parallel.
 const MAX_SYNC_THREADS: usize = 16;
-/// The largest number of slices in one call of the system.
-const MAX_IO_SLICES: usize = 1024;
+/// The bytes of small parts that one call of the system writes.
+const BUFFER_BYTES: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests;

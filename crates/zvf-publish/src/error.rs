@@ -12,8 +12,8 @@ use zvf_format::Class;
 /// ```
 /// use zvf_publish::PublishError;
 ///
-/// let error = PublishError::NameTooLong { found: 252 };
-/// assert_eq!(error.to_string(), "name: expected at most 251 bytes, found 252");
+/// let error = PublishError::Changed { found: "nothing".into() };
+/// assert_eq!(error.to_string(), "it changed while the command ran: found nothing");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,14 +23,6 @@ pub enum PublishError {
     Taken {
         /// The name.
         name: String,
-    },
-    /// The name is taken by something that must not be replaced.
-    #[error("expected {expected}, found {found:?}")]
-    NotReplaceable {
-        /// What may be replaced.
-        expected: String,
-        /// What exists there.
-        found: String,
     },
     /// Another process is changing the target.
     #[error(
@@ -50,39 +42,12 @@ pub enum PublishError {
         /// What exists there instead.
         found: String,
     },
-    /// The target's name is too long for the names of its siblings.
-    #[error("name: expected at most 251 bytes, found {found}")]
-    NameTooLong {
-        /// Its length.
-        found: usize,
-    },
     /// The path has no last component.
     #[error("path: expected a path that ends with a name, found {0:?}")]
     NoName(String),
-    /// A journal is beside a symbolic link to the store, where earlier versions put it.
-    #[error(
-        "{}: an earlier version kept this journal next to a symbolic link to the store; {} {}",
-        .stray.display(),
-        if *.has_other {
-            "the store has another one, with its own history, so check both and move this one away to continue with"
-        } else {
-            "rename it to"
-        },
-        .journal.display(),
-    )]
-    StrayJournal {
-        /// The journal beside the link.
-        stray: PathBuf,
-        /// The journal that belongs to the store.
-        journal: PathBuf,
-        /// Whether there are commits in both.
-        has_other: bool,
-    },
-    /// The folder of the caller is on another file system than the target.
-    #[error(
-        "work folder: expected one on the file system of the target, found another file system"
-    )]
-    OtherDevice,
+    /// Another refusal: its class, and the sentence.
+    #[error("{1}")]
+    Refused(Class, String),
     /// A stop was requested before anything was visible.
     #[error("stopped before anything was published")]
     Cancelled,
@@ -109,6 +74,11 @@ impl PublishError {
         Self::Taken { name: name.display().to_string() }
     }
 
+    /// Returns the error for something that must not be replaced.
+    pub(crate) fn not_replaceable(expected: &str, found: &str) -> Self {
+        Self::Refused(Class::InvalidArgument, format!("expected {expected}, found {found:?}"))
+    }
+
     /// Returns a function for `map_err` that adds this path.
     pub(crate) fn with_path(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }
@@ -116,7 +86,6 @@ impl PublishError {
 }
 
 impl From<PublishError> for Error {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are printed as they are")]
     fn from(error: PublishError) -> Self {
         let class = match error {
             PublishError::Io(source) => return Self::io("write", source),
@@ -131,11 +100,9 @@ impl From<PublishError> for Error {
                 let rule = "a path that ends with a name";
                 return Self::new(Class::InvalidArgument, "path", rule, quote(&found));
             }
-            PublishError::Busy { .. }
-            | PublishError::Changed { .. }
-            | PublishError::StrayJournal { .. } => Class::Conflict,
+            PublishError::Busy { .. } | PublishError::Changed { .. } => Class::Conflict,
             PublishError::Cancelled => Class::Cancelled,
-            _ => Class::InvalidArgument,
+            PublishError::Refused(class, _) => class,
         };
         Self::custom(class, format!("store: {error}")).with_op("publish").with_said_cause(error)
     }

@@ -8,7 +8,6 @@
 //! killed process is removed by the next one that creates a file of that name.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::disk::Disk;
@@ -17,7 +16,7 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
 use crate::lock::{FileLock, is_same};
-use crate::name::{NEW_FILE, need_sibling, resolve_target, split_target, unique_id};
+use crate::name::{NEW_FILE, need_sibling, parent_of, resolve_target, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
 use crate::target::TargetLock;
@@ -51,7 +50,7 @@ impl Default for FileOptions {
 /// use zvf_publish::{AtomicFile, Disk, FileOptions};
 ///
 /// let mut new = AtomicFile::create(&Disk::default(), &path, FileOptions::default())?;
-/// new.write_all(b"all of it")?;
+/// new.file().write_all(b"all of it")?;
 /// assert!(!path.exists());
 /// new.publish()?;
 /// assert_eq!(std::fs::read(&path)?, b"all of it");
@@ -75,10 +74,11 @@ impl AtomicFile {
     /// # Errors
     ///
     /// [`PublishError::Taken`] when the name is taken and must not be replaced, or is not a file;
-    /// [`PublishError::NameTooLong`]; otherwise when the folder cannot be written.
+    /// [`PublishError::Refused`] when the name is too long; otherwise when the folder cannot be
+    /// written.
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
         let path = resolve_target(path)?;
-        split_target(&path)?;
+        parent_of(&path)?;
         check_target(&path, options.replace)?;
         let identity = TargetIdentity::read(&path, "")?;
         // Leftovers that cannot be removed do no harm.
@@ -156,43 +156,16 @@ impl Drop for AtomicFile {
     }
 }
 
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Read for AtomicFile {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.file.read(bytes)
-    }
-}
-
-impl Seek for AtomicFile {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
 /// Checks that a new file may get this name: anything that is not a file (a folder, a device, a pipe) is never
 /// replaced.
 fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
     let kind = about.file_type();
-    if kind.is_dir() {
-        return Err(PublishError::name_taken(path));
+    if !kind.is_dir() && !kind.is_file() && !kind.is_symlink() {
+        let found = "a device, pipe or socket";
+        return Err(PublishError::not_replaceable("a file or nothing yet", found));
     }
-    if !kind.is_file() && !kind.is_symlink() {
-        return Err(PublishError::NotReplaceable {
-            expected: "a file or nothing yet".to_owned(),
-            found: "a device, pipe or socket".to_owned(),
-        });
-    }
-    if !replace {
+    if kind.is_dir() || !replace {
         return Err(PublishError::name_taken(path));
     }
     Ok(())
@@ -200,6 +173,8 @@ fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn options(replace: bool) -> FileOptions {
@@ -220,7 +195,7 @@ mod tests {
                 let options = options(true);
                 let gate = options.gate.clone();
                 let published = AtomicFile::create(&disk, &path, options).and_then(|mut file| {
-                    file.write_all(b"new")?;
+                    file.file().write_all(b"new")?;
                     file.publish()
                 });
                 let is_new = fs::read(&path).is_ok_and(|bytes| bytes == b"new");
@@ -243,20 +218,20 @@ mod tests {
             let path = dir.path().join("a");
             let create = |replace| AtomicFile::create(&disk, &path, options(replace));
             let mut dropped = create(false).unwrap();
-            dropped.write_all(b"half").unwrap();
+            dropped.file().write_all(b"half").unwrap();
             drop(dropped);
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 
             let first = create(false).unwrap();
             let mut second = create(false).unwrap();
-            second.write_all(b"other").unwrap();
+            second.file().write_all(b"other").unwrap();
             second.publish().unwrap();
             assert!(matches!(first.publish(), Err(PublishError::Taken { .. })));
             assert!(matches!(create(false), Err(PublishError::Taken { .. })));
 
             let late = create(true).unwrap();
             let mut new = create(true).unwrap();
-            new.write_all(b"new").unwrap();
+            new.file().write_all(b"new").unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"other");
             new.publish().unwrap();
             assert!(matches!(late.publish(), Err(PublishError::Changed { .. })));
@@ -275,7 +250,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
         symlink(&path, &link).unwrap();
         let mut new = AtomicFile::create(&Disk::default(), &link, options(true)).unwrap();
-        new.write_all(b"new").unwrap();
+        new.file().write_all(b"new").unwrap();
         new.publish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());

@@ -13,6 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use zvf_format::Class;
+
 use crate::disk::found;
 use crate::error::PublishError;
 use crate::name::{fnv1a, resolve_target};
@@ -20,8 +22,7 @@ use crate::name::{fnv1a, resolve_target};
 /// The identity of a folder or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetIdentity {
-    device: u64,
-    inode: u64,
+    node: (u64, u64), // device and inode
     fingerprint: u64,
 }
 
@@ -33,7 +34,6 @@ impl TargetIdentity {
     /// When it cannot be read.
     pub fn read(path: &Path, marker: &str) -> io::Result<Option<Self>> {
         let Some(about) = found(fs::metadata(path))? else { return Ok(None) };
-        let (device, inode) = place(&about)?;
         let mut text = Vec::new();
         // A new journal means edits that the replacement does not have.
         let records = count_records(path)?;
@@ -47,46 +47,40 @@ impl TargetIdentity {
                 let entry = entry?;
                 // A folder that disappears meanwhile changes the fingerprint, as it should.
                 let Ok(about) = fs::metadata(entry.path().join(marker)) else { continue };
-                inner.push((
-                    entry.file_name(),
-                    place(&about)?,
-                    about.len(),
-                    modified_nanos(&about),
-                ));
+                let (len, modified) = (about.len(), modified_nanos(&about));
+                inner.push((entry.file_name(), place(&about)?, len, modified));
             }
             inner.sort();
             text.extend(format!("{inner:?}").into_bytes());
         } else {
             text.extend(format!("{} {}", about.len(), modified_nanos(&about)).into_bytes());
         }
-        Ok(Some(Self { device, inode, fingerprint: fnv1a(&text) }))
+        Ok(Some(Self { node: place(&about)?, fingerprint: fnv1a(&text) }))
     }
 
     /// Returns whether both are the same folder or file, changed or not.
     #[must_use]
-    pub const fn is_same_node(&self, other: &Self) -> bool {
-        self.device == other.device && self.inode == other.inode
+    pub fn is_same_node(&self, other: &Self) -> bool {
+        self.node == other.node
     }
 
     /// Returns whether this folder or file, changed or not, is the one at `path`.
     #[must_use]
     pub fn is_at(&self, path: &Path) -> bool {
-        node(path).is_ok_and(|(device, inode)| self.is_node(device, inode))
+        node(path).is_ok_and(|found| found == self.node)
     }
 
     /// Returns whether this folder or file has this device and inode.
     #[must_use]
-    pub const fn is_node(&self, device: u64, inode: u64) -> bool {
-        self.device == device && self.inode == inode
+    pub fn is_node(&self, device: u64, inode: u64) -> bool {
+        self.node == (device, inode)
     }
 }
 
 fn modified_nanos(about: &fs::Metadata) -> u128 {
     let since = about.modified().map(|at| at.duration_since(std::time::SystemTime::UNIX_EPOCH));
-    match since {
-        Ok(Ok(since)) => since.as_nanos(),
-        _ => 0, // a time before 1970, or none: size and inode remain
-    }
+    // A time before 1970, or none: size and inode remain.
+    since.ok().and_then(Result::ok).map_or(0, |since| since.as_nanos())
 }
 
 /// Returns the device and the inode of a file or folder.
@@ -106,11 +100,6 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     place(&fs::metadata(path)?)
 }
 
-/// Returns whether two paths are on one file system.
-pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
-    Ok(node(first)?.0 == node(second)?.0)
-}
-
 /// Returns the folder of the journal of the store at `store`: beside the folder to which links in
 /// the path lead.
 ///
@@ -124,8 +113,8 @@ pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// [`PublishError::StrayJournal`] when the path is a symbolic link, and records are beside the
-/// link; otherwise when the folder has no name, or the path cannot be followed.
+/// [`PublishError::Refused`] (`Conflict`) when the path is a symbolic link, and records are beside
+/// the link; otherwise when the folder has no name, or the path cannot be followed.
 pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
     let resolved = resolve_target(store)?;
     let journal =
@@ -140,11 +129,17 @@ pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
             && real != journal
             && count_records(&path)? > 0
         {
-            return Err(PublishError::StrayJournal {
-                has_other: count_records(&resolved)? > 0,
-                stray,
-                journal,
-            });
+            let advice = match count_records(&resolved)? {
+                0 => "rename it to",
+                _ => {
+                    "the store has another one, with its own history, so check both and move this \
+                     one away to continue with"
+                }
+            };
+            let fault = "an earlier version kept this journal next to a symbolic link to the store";
+            let (stray, journal) = (stray.display(), journal.display());
+            let text = format!("{stray}: {fault}; {advice} {journal}");
+            return Err(PublishError::Refused(Class::Conflict, text));
         }
         path = path.parent().unwrap_or(Path::new("")).join(next);
     }
@@ -174,10 +169,9 @@ fn add_suffix(store: &Path) -> Option<PathBuf> {
 ///
 /// When the folder cannot be listed.
 pub fn count_records(target: &Path) -> io::Result<usize> {
-    let mut journal = target.as_os_str().to_owned();
-    journal.push(".zvf");
+    let Some(journal) = add_suffix(target) else { return Ok(0) };
     let mut records = 0;
-    for entry in found(fs::read_dir(Path::new(&journal).join("log")))?.into_iter().flatten() {
+    for entry in found(fs::read_dir(journal.join("log")))?.into_iter().flatten() {
         let name = entry?.file_name();
         records += usize::from(!name.to_string_lossy().starts_with('.'));
     }

@@ -116,10 +116,8 @@ impl KeyedFolder {
         while let Some(folder) = folders.pop() {
             for name in self.list(&folder)? {
                 let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                match self.path(&inner).is_dir() {
-                    true => folders.push(inner),
-                    false => found.push(inner),
-                }
+                let list = if self.path(&inner).is_dir() { &mut folders } else { &mut found };
+                list.push(inner);
             }
         }
         found.sort();
@@ -150,56 +148,15 @@ impl KeyedFolder {
         Ok(found)
     }
 
-    fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
-        let path = self.path(key);
-        // Folders are created when the file is renamed, so that an abandoned file leaves none.
-        let mut parent = path.parent().unwrap_or(&self.root);
-        while parent != self.root && !parent.exists() {
-            parent = parent.parent().unwrap_or(&self.root);
-        }
-        let parts = [bytes];
-        let temp = loop {
-            let temp = parent.join(temporary_name());
-            let made = untaken(self.disk.create(&temp, &parts));
-            // A taken name belongs to another writer, on this or another machine.
-            if made.inspect_err(|_first| drop(fs::remove_file(&temp)))?.is_some() {
-                break temp;
-            }
-        };
-        let write = || -> io::Result<()> {
-            permissions::copy_node(&path, &temp)?;
-            if sync { self.disk.sync_file(&temp) } else { Ok(()) }
-        };
-        write().inspect_err(|_first| drop(fs::remove_file(&temp)))?;
-        Ok(temp)
-    }
-
     /// Replaces or creates a file. Its bytes are synced before it is renamed.
     ///
     /// # Errors
     ///
     /// When the system refuses; the old file then still exists.
     pub fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
-        self.replace(key, bytes, true)
-    }
-
-    fn replace(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<()> {
-        let temp = self.write_temp(key, bytes, sync)?;
-        self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
-    }
-
-    /// Renames a temporary file to its final name, and creates the folders above it.
-    fn rename(&self, temp: &Path, key: &str) -> io::Result<()> {
-        let path = self.path(key);
-        self.make_folder_of(&path)?;
-        self.disk.rename(temp, &path)
-    }
-
-    fn make_folder_of(&self, path: &Path) -> io::Result<()> {
-        match path.parent() {
-            Some(parent) if !parent.exists() => self.disk.make_dirs(parent).map(drop),
-            _ => Ok(()),
-        }
+        let prepared = self.prepare(key, bytes)?;
+        self.disk.sync_file(&prepared.temp)?;
+        prepared.put()
     }
 
     /// Writes a file for a key without renaming it. Dropped before that, it leaves nothing.
@@ -208,8 +165,27 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn prepare(&self, key: &str, bytes: Bytes) -> io::Result<PreparedFile> {
-        let temp = self.write_temp(key, bytes, false)?;
-        Ok(PreparedFile { folder: self.clone(), key: key.to_owned(), temp: Some(temp) })
+        self.prepare_parts(key, &[bytes])
+    }
+
+    fn prepare_parts(&self, key: &str, parts: &[Bytes]) -> io::Result<PreparedFile> {
+        let path = self.path(key);
+        // Folders are created when the file is renamed, so that an abandoned file leaves none.
+        let mut parent = path.parent().unwrap_or(&self.root);
+        while parent != self.root && !parent.exists() {
+            parent = parent.parent().unwrap_or(&self.root);
+        }
+        let temp = loop {
+            let temp = parent.join(temporary_name());
+            let made = untaken(self.disk.create(&temp, parts));
+            // A taken name belongs to another writer, on this or another machine.
+            if made.inspect_err(|_first| drop(fs::remove_file(&temp)))?.is_some() {
+                break temp;
+            }
+        };
+        let prepared = PreparedFile { folder: self.clone(), key: key.to_owned(), temp };
+        permissions::copy_node(&path, &prepared.temp)?;
+        Ok(prepared)
     }
 
     /// Replaces or creates files: all are written, then all synced, then all renamed.
@@ -220,7 +196,7 @@ impl KeyedFolder {
     pub fn put_all(&self, files: &[(&str, Bytes)]) -> io::Result<()> {
         let prepared = files.iter().map(|(key, bytes)| self.prepare(key, bytes.clone()));
         let prepared = prepared.collect::<io::Result<Vec<PreparedFile>>>()?;
-        let temps: Vec<&Path> = prepared.iter().filter_map(PreparedFile::temp).collect();
+        let temps: Vec<&Path> = prepared.iter().map(|file| file.temp.as_path()).collect();
         self.disk.sync_each(&temps, &[])?;
         prepared.into_iter().try_for_each(PreparedFile::put)
     }
@@ -232,9 +208,7 @@ impl KeyedFolder {
     /// When the system refuses.
     pub fn create(&self, key: &str, bytes: Bytes) -> io::Result<bool> {
         let prepared = self.prepare(key, bytes)?;
-        if let Some(temp) = prepared.temp() {
-            self.disk.sync_file(temp)?;
-        }
+        self.disk.sync_file(&prepared.temp)?;
         prepared.create()
     }
 
@@ -244,7 +218,11 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn mark(&self, key: &str, bytes: Bytes) -> io::Result<()> {
-        self.replace(key, bytes, false)
+        self.mark_parts(key, &[bytes])
+    }
+
+    pub(crate) fn mark_parts(&self, key: &str, parts: &[Bytes]) -> io::Result<()> {
+        self.prepare_parts(key, parts)?.put()
     }
 
     /// Removes a file, if it exists. Empty folders above it are removed too, except the root, even
@@ -254,21 +232,15 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn delete(&self, key: &str) -> io::Result<()> {
+        let mut folder = key;
         if found_below(self.disk.remove(&self.path(key)))?.is_some() {
-            self.remove_empty(key);
+            while let Some((above, _)) = folder.rsplit_once('/')
+                && fs::remove_dir(self.path(above)).is_ok()
+            {
+                folder = above; // it was empty
+            }
         }
         Ok(())
-    }
-
-    /// Removes the empty folders above a key, except the root.
-    fn remove_empty(&self, key: &str) {
-        let mut folder = key;
-        while let Some((above, _)) = folder.rsplit_once('/') {
-            if fs::remove_dir(self.path(above)).is_err() {
-                break; // not empty
-            }
-            folder = above;
-        }
     }
 
     /// Lists the folders below the root that hold no file, with their modification times: inner ones
@@ -343,7 +315,7 @@ impl KeyedFolder {
         }
         let above = self.root.parent().filter(|above| !above.as_os_str().is_empty());
         folders.insert(above.unwrap_or(Path::new(".")).to_owned());
-        let temps = prepared.iter().filter_map(|file| file.temp());
+        let temps = prepared.iter().map(|file| file.temp.as_path());
         let files: Vec<&Path> = temps.chain(files.iter().copied()).collect();
         self.disk.sync_each(&files, &folders.iter().map(PathBuf::as_path).collect::<Vec<_>>())
     }
@@ -354,7 +326,7 @@ impl KeyedFolder {
 pub struct PreparedFile {
     folder: KeyedFolder,
     key: String,
-    temp: Option<PathBuf>,
+    temp: PathBuf,
 }
 
 impl PreparedFile {
@@ -364,20 +336,13 @@ impl PreparedFile {
         &self.key
     }
 
-    fn temp(&self) -> Option<&Path> {
-        self.temp.as_deref()
-    }
-
     /// Renames it, over an existing file too. It must have been synced.
     ///
     /// # Errors
     ///
     /// When the system refuses; `NotFound` when it was removed meanwhile.
-    pub fn put(mut self) -> io::Result<()> {
-        let Some(temp) = self.temp() else { return Ok(()) };
-        self.folder.rename(temp, &self.key)?;
-        self.temp = None;
-        Ok(())
+    pub fn put(self) -> io::Result<()> {
+        self.folder.disk.rename(&self.temp, &self.make_folder()?)
     }
 
     /// Renames it if the name is free; returns false otherwise. It must have been synced.
@@ -385,23 +350,24 @@ impl PreparedFile {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn create(mut self) -> io::Result<bool> {
-        let Some(temp) = self.temp() else { return Ok(false) };
+    pub fn create(self) -> io::Result<bool> {
+        Ok(untaken(self.folder.disk.rename_new(&self.temp, &self.make_folder()?))?.is_some())
+    }
+
+    /// Creates the missing folders above its path, and returns the path.
+    fn make_folder(&self) -> io::Result<PathBuf> {
         let path = self.folder.path(&self.key);
-        self.folder.make_folder_of(&path)?;
-        let is_new = untaken(self.folder.disk.rename_new(temp, &path))?.is_some();
-        if is_new {
-            self.temp = None;
+        if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
+            self.folder.disk.make_dirs(parent)?;
         }
-        Ok(is_new)
+        Ok(path)
     }
 }
 
 impl Drop for PreparedFile {
     fn drop(&mut self) {
-        let Some(temp) = self.temp.take() else { return };
-        // A remaining file is garbage that no list returns.
-        let _ = self.folder.disk.remove(&temp);
+        // Nothing is there once it was renamed. A remaining file is garbage that no list returns.
+        let _ = self.folder.disk.remove(&self.temp);
     }
 }
 

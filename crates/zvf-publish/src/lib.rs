@@ -68,7 +68,7 @@ mod tree;
 mod update;
 
 pub use digest::{hash_bytes, hash_file};
-pub use disk::{Call, Disk, exchange_names, found, untaken};
+pub use disk::{Call, Disk, found, untaken};
 pub use error::PublishError;
 pub use file::{AtomicFile, FileOptions};
 pub use gate::CommitGate;

@@ -44,7 +44,7 @@ impl FileLock {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
             let file = options.open(path)?;
-            let held = match disk.try_lock(&file) {
+            let held = match disk.try_lock(&file, false) {
                 // A process that found no locks may hold it with an owner file.
                 Ok(()) if has_living_owner(path) => return Ok(None),
                 Ok(()) => Held::System(file),
@@ -62,13 +62,12 @@ impl FileLock {
                 Err(TryLockError::Error(error)) => return Err(error),
             };
             // It may have been removed and created again between the two calls.
-            let same = match &held {
-                Held::System(file) => is_same(file, path)?,
-                Held::Owner(_) => true,
-            };
-            if same {
-                return Ok(Some(Self { path: path.to_owned(), held, removes: false }));
+            if let Held::System(file) = &held
+                && !is_same(file, path)?
+            {
+                continue;
             }
+            return Ok(Some(Self { path: path.to_owned(), held, removes: false }));
         }
     }
 
@@ -88,7 +87,7 @@ impl FileLock {
     #[must_use]
     pub fn is_held(disk: &Disk, path: &Path) -> bool {
         match File::open(path) {
-            Ok(file) => match disk.try_lock_shared(&file) {
+            Ok(file) => match disk.try_lock(&file, true) {
                 Ok(()) => has_living_owner(path),
                 Err(TryLockError::WouldBlock) => true,
                 Err(TryLockError::Error(error)) if is_unsupported(&error) => {
@@ -125,45 +124,32 @@ impl Drop for FileLock {
 
 /// Returns whether the file system has no locks.
 fn is_unsupported(error: &io::Error) -> bool {
-    if error.kind() == io::ErrorKind::Unsupported {
-        return true;
-    }
     #[cfg(unix)]
     {
         use rustix::io::Errno;
         let unsupported = [Errno::NOSYS, Errno::NOLCK, Errno::NOTSUP, Errno::OPNOTSUPP];
-        error
-            .raw_os_error()
-            .is_some_and(|code| unsupported.iter().any(|errno| errno.raw_os_error() == code))
+        if Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno)) {
+            return true;
+        }
     }
-    #[cfg(not(unix))]
-    false
+    error.kind() == io::ErrorKind::Unsupported
 }
 
 /// Returns whether another process of this machine has a system lock on the file: it may have got
 /// one although this process did not, for example if a file server ran out of locks. Only the inode
 /// is compared, because the device has several numbers on some file systems.
 fn is_locked_here(file: &File) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let locks = match read_locks() {
-            Ok(locks) => locks,
-            // A list that changes all the time may contain it. Without a list, no other process is
-            // known to have locks.
-            Err(error) => return error.kind() == io::ErrorKind::TimedOut,
-        };
-        file.metadata().is_ok_and(|about| {
-            let number = format!(":{}", about.ino());
-            let is_on_it = |line: &str| line.split_whitespace().any(|word| word.ends_with(&number));
-            locks.lines().any(|line| line.contains(" FLOCK ") && is_on_it(line))
-        })
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        false
-    }
+    let locks = match read_locks() {
+        Ok(locks) => locks,
+        // A list that changes all the time may contain it. Without a list, no other process is
+        // known to have locks.
+        Err(error) => return error.kind() == io::ErrorKind::TimedOut,
+    };
+    file.metadata().and_then(|about| place(&about)).is_ok_and(|(_, inode)| {
+        let number = format!(":{inode}");
+        let is_on_it = |line: &str| line.split_whitespace().any(|word| word.ends_with(&number));
+        locks.lines().any(|line| line.contains(" FLOCK ") && is_on_it(line))
+    })
 }
 
 /// Returns the locks of this machine.
@@ -174,7 +160,6 @@ fn is_locked_here(file: &File) -> bool {
 /// # Errors
 ///
 /// When they cannot be read, or change all the time.
-#[cfg(unix)]
 fn read_locks() -> io::Result<String> {
     let mut before = None;
     for _ in 0..LOCK_LIST_TRIES {

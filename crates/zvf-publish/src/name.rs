@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zvf_format::Class;
+
 use crate::error::PublishError;
 
 /// Returns the path with its directory resolved; for a symbolic link, its destination.
@@ -60,17 +62,16 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
-/// Returns the parent folder of a target and its name, if the name is short enough for sibling
-/// names.
-pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
+/// Returns the parent folder of a target, if the name is short enough for sibling names.
+pub(crate) fn parent_of(target: &Path) -> Result<&Path, PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(no_name_error(target));
     };
-    if name.len() > MAX_NAME_BYTES - JOURNAL_ENDING_BYTES {
-        return Err(PublishError::NameTooLong { found: name.len() });
+    if name.len() > MAX_TARGET_BYTES {
+        let text = format!("name: expected at most {MAX_TARGET_BYTES} bytes, found {}", name.len());
+        return Err(PublishError::Refused(Class::InvalidArgument, text));
     }
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    Ok((parent, name))
+    Ok(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
 }
 
 /// Returns [`hidden_sibling`], or an error for a target without a name.
@@ -125,8 +126,8 @@ pub(crate) const SCRATCH_OLD: &str = "old";
 pub(crate) const SCRATCH_ADDED: &str = "added";
 /// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
-/// The length of the suffix `.zvf` of journals and backups.
-const JOURNAL_ENDING_BYTES: usize = 4;
+/// The limit without the suffix `.zvf` of journals and backups.
+const MAX_TARGET_BYTES: usize = MAX_NAME_BYTES - 4;
 /// The limit without the leading dot, and `.zvf-build-` with a number or another suffix.
 const MAX_STEM_BYTES: usize = MAX_NAME_BYTES - 1 - 27;
 
@@ -164,9 +165,9 @@ mod tests {
 
     #[test]
     fn names_without_room_are_refused() {
-        assert!(split_target(&Path::new("/x").join("a".repeat(251))).is_ok());
-        let error = split_target(&Path::new("/x").join("a".repeat(252))).unwrap_err();
-        assert!(matches!(error, PublishError::NameTooLong { found: 252 }));
-        assert!(matches!(split_target(Path::new("/")), Err(PublishError::NoName(_))));
+        assert!(parent_of(&Path::new("/x").join("a".repeat(251))).is_ok());
+        let error = parent_of(&Path::new("/x").join("a".repeat(252))).unwrap_err();
+        assert_eq!(error.to_string(), "name: expected at most 251 bytes, found 252");
+        assert!(matches!(parent_of(Path::new("/")), Err(PublishError::NoName(_))));
     }
 }

@@ -12,8 +12,8 @@ use std::path::Path;
 /// Copies to everything below `new` the permissions of its counterpart below `old`; `marker` stands for the counterpart
 /// of other files.
 pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> {
-    let (model, file_model) = (old, old.join(marker));
-    copy_node(model, new)?;
+    let file_model = old.join(marker);
+    copy_node(old, new)?;
     let mut folders = vec![std::path::PathBuf::new()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(new.join(&folder))? {
@@ -21,14 +21,10 @@ pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> 
             let relative = folder.join(entry.file_name());
             let counterpart = old.join(&relative);
             let is_dir = entry.file_type()?.is_dir();
-            let exists =
-                fs::symlink_metadata(&counterpart).is_ok_and(|about| about.is_dir() == is_dir);
-            let from = if exists {
-                counterpart.as_path()
-            } else if is_dir {
-                model
-            } else {
-                file_model.as_path()
+            let from: &Path = match fs::symlink_metadata(&counterpart) {
+                Ok(about) if about.is_dir() == is_dir => &counterpart,
+                _ if is_dir => old,
+                _ => &file_model,
             };
             copy_node(from, &entry.path())?;
             if is_dir {

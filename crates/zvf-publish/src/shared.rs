@@ -22,16 +22,16 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use zvf_format::Class;
 
 use crate::disk::Disk;
 use crate::error::PublishError;
-use crate::identity::{TargetIdentity, is_same_device};
+use crate::identity::{TargetIdentity, node};
+use crate::keyed::KeyedFolder;
 use crate::leftover::remove_leftovers;
-use crate::name::{SCRATCH_STORE, resolve_target, split_target, unique_id};
+use crate::name::{SCRATCH_STORE, parent_of, resolve_target};
 use crate::permissions;
 use crate::staging::{StagingOptions, check_unchanged, exchange, open_dir, read_replaced};
 use crate::target::TargetLock;
@@ -40,7 +40,7 @@ use crate::tree::carry_over;
 /// One process's view of the shared folder. Dropping it removes nothing.
 #[derive(Debug)]
 pub struct SharedStagingDir {
-    disk: Disk,
+    store: KeyedFolder,
     target: PathBuf,
     work: PathBuf,
     held: File, // the folder, open since before the first write of this process
@@ -54,8 +54,8 @@ impl SharedStagingDir {
     ///
     /// # Errors
     ///
-    /// The error of `check`; [`PublishError::OtherDevice`] when `work` is on another file system
-    /// than the target; [`PublishError::NameTooLong`]; otherwise when a folder cannot be written.
+    /// The error of `check`; [`PublishError::Refused`] when `work` is on another file system than
+    /// the target, or its name is too long; otherwise when a folder cannot be written.
     pub fn join<E: From<PublishError>>(
         target: &Path,
         work: &Path,
@@ -63,26 +63,18 @@ impl SharedStagingDir {
         options: StagingOptions,
         check: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let begin = || -> Result<_, PublishError> {
-            let target = resolve_target(target)?;
-            split_target(&target)?;
-            let published = is_published(&disk, &target, work, options.marker)?;
-            let identity = read_replaced(&target, options.marker)?;
-            Ok((target, published, identity))
-        };
-        let (target, published, identity) = begin()?;
+        let target = resolve_target(target).map_err(PublishError::from)?;
+        parent_of(&target)?;
+        let store = KeyedFolder::new(disk, work.join(SCRATCH_STORE));
+        let published = is_published(store.disk(), &target, work, options.marker)?;
+        let identity = read_replaced(&target, options.marker).map_err(PublishError::from)?;
         if !published {
             check(&target)?;
+            store.disk().make_dirs(store.root()).map_err(PublishError::from)?;
+            check_device(work, &target)?;
         }
-        let join = || -> Result<Self, PublishError> {
-            if !published {
-                disk.make_dirs(&work.join(SCRATCH_STORE))?;
-                check_device(work, &target)?;
-            }
-            let held = open_dir(work)?;
-            Ok(Self { disk, target, work: work.to_owned(), held, options, identity })
-        };
-        Ok(join()?)
+        let held = open_dir(work).map_err(PublishError::from)?;
+        Ok(Self { store, target, work: work.to_owned(), held, options, identity })
     }
 
     /// Writes the file `path`, replacing that of an earlier run.
@@ -91,20 +83,13 @@ impl SharedStagingDir {
     ///
     /// When it cannot be written.
     pub fn put(&self, path: &str, parts: &[Bytes]) -> Result<(), PublishError> {
-        let to = self.work.join(SCRATCH_STORE).join(path);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let fresh = to.with_file_name(format!(".tmp-{}-{number}", process()));
-        let written = self.disk.create(&fresh, parts);
-        let written = written.and_then(|()| self.disk.rename(&fresh, &to));
-        written
-            .inspect_err(|_| drop(fs::remove_file(&fresh)))
-            .map_err(PublishError::with_path(path))
+        self.store.mark_parts(path, parts).map_err(PublishError::with_path(path))
     }
 
     /// Returns the path of the folder until it is published.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.work.join(SCRATCH_STORE)
+        self.store.root().to_owned()
     }
 
     /// Returns whether the folder was renamed to the target.
@@ -113,7 +98,7 @@ impl SharedStagingDir {
     ///
     /// When it cannot be read; [`PublishError::Busy`] while another process changes the target.
     pub fn is_published(&self) -> Result<bool, PublishError> {
-        is_published(&self.disk, &self.target, &self.work, self.options.marker)
+        is_published(self.disk(), &self.target, &self.work, self.options.marker)
     }
 
     /// Returns whether the file `path` was written.
@@ -122,7 +107,7 @@ impl SharedStagingDir {
     ///
     /// When it cannot be read.
     pub fn has(&self, path: &str) -> io::Result<bool> {
-        fs::exists(self.work.join(SCRATCH_STORE).join(path))
+        self.store.exists(path)
     }
 
     /// Waits until everything that this process wrote would survive a power failure.
@@ -134,7 +119,7 @@ impl SharedStagingDir {
         if !self.options.sync {
             return Ok(());
         }
-        Ok(self.disk.sync_all(&self.held, &self.work.join(SCRATCH_STORE))?)
+        Ok(self.disk().sync_all(&self.held, self.store.root())?)
     }
 
     /// Writes the marker file, and makes the folder visible under its name, complete and synced. An
@@ -152,16 +137,20 @@ impl SharedStagingDir {
         if self.options.sync
             && let Some(parent) = self.target.parent()
         {
-            self.disk.sync_dir(parent).map_err(PublishError::Unknown)?;
-            self.disk.sync_dir(&self.work).map_err(PublishError::Unknown)?;
+            self.disk().sync_dir(parent).map_err(PublishError::Unknown)?;
+            self.disk().sync_dir(&self.work).map_err(PublishError::Unknown)?;
         }
         // It is published; leftovers of single-process builds are no longer needed.
-        drop(remove_leftovers(&self.disk, &self.target));
+        drop(remove_leftovers(self.disk(), &self.target));
         Ok(())
     }
 
+    fn disk(&self) -> &Disk {
+        self.store.disk()
+    }
+
     fn exchange(&self) -> Result<(), PublishError> {
-        let lock = TargetLock::acquire(&self.disk, &self.target)?;
+        let lock = TargetLock::acquire(self.disk(), &self.target)?;
         if Self::is_made_in(&self.target, &self.work, self.options.marker)? {
             return Ok(()); // another process of this build was faster
         }
@@ -170,17 +159,17 @@ impl SharedStagingDir {
         clear_names(&store)?;
         if self.identity.is_some() {
             let foreign = (self.options.find_foreign)(&self.target)?;
-            carry_over(&self.disk, (&self.target, &store), marker, &foreign)?;
+            carry_over(self.disk(), (&self.target, &store), marker, &foreign)?;
             permissions::copy_tree(&self.target, &store, marker)?;
         }
-        self.disk.remove(&self.work.join(ID))?;
-        self.disk.create(&self.work.join(ID), &[identify(&store, marker)?.into()])?;
+        self.disk().remove(&self.work.join(ID))?;
+        self.disk().create(&self.work.join(ID), &[identify(&store, marker)?.into()])?;
         if self.options.sync {
-            self.disk.sync_all(&self.held, &self.work)?;
+            self.disk().sync_all(&self.held, &self.work)?;
         }
         // As late as possible: an edit of the target may have started a journal since.
         check_unchanged(self.identity, read_replaced(&self.target, marker)?)?;
-        let commit = || exchange(&self.disk, &store, &self.target, &old, self.identity);
+        let commit = || exchange(self.disk(), &store, &self.target, &old, self.identity);
         self.options.gate.pass(commit).map(drop)
     }
 
@@ -216,11 +205,13 @@ impl SharedStagingDir {
 fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
     let above = target.ancestors().skip(1).find(|above| above.exists());
     match above {
-        Some(above) if !is_same_device(&work.join(SCRATCH_STORE), above)? => {
+        Some(above) if node(&work.join(SCRATCH_STORE))?.0 != node(above)?.0 => {
             // Nothing has been written yet.
             drop(fs::remove_dir(work.join(SCRATCH_STORE)));
             drop(fs::remove_dir(work));
-            Err(PublishError::OtherDevice)
+            let rule = "work folder: expected one on the file system of the target";
+            let text = format!("{rule}, found another file system");
+            Err(PublishError::Refused(Class::InvalidArgument, text))
         }
         _ => Ok(()),
     }
@@ -276,27 +267,13 @@ fn directory_of(identity: &str) -> Option<u64> {
     if sum.len() == 16 { number.parse().ok() } else { None }
 }
 
-#[cfg(unix)]
+/// Returns the inode of a folder.
 fn directory_number(path: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(path)?.ino())
-}
-
-/// Returns 0: on other systems directories have no inode, and names are not exchanged atomically.
-#[cfg(not(unix))]
-fn directory_number(_path: &Path) -> io::Result<u64> {
-    Ok(0)
-}
-
-/// Returns a unique name of this process.
-fn process() -> &'static str {
-    static NUMBER: OnceLock<String> = OnceLock::new();
-    NUMBER.get_or_init(unique_id)
+    Ok(node(path)?.1)
 }
 
 const ID: &str = "store.id";
 const OLD: &str = "old";
-static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {
@@ -445,7 +422,8 @@ mod tests {
         fs::create_dir_all(work.join(SCRATCH_STORE)).unwrap();
         // The file system of processes is a different one.
         let target = Path::new("/proc/self/a.zv");
-        assert!(matches!(check_device(&work, target), Err(PublishError::OtherDevice)));
+        let error = check_device(&work, target).unwrap_err().to_string();
+        assert!(error.ends_with("found another file system"), "{error}");
         assert!(!work.exists(), "it is left");
         fs::create_dir_all(work.join(SCRATCH_STORE)).unwrap();
         assert!(check_device(&work, &place.at("a.zv")).is_ok());

@@ -76,7 +76,7 @@ impl StagingOptions {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Taken`] and [`PublishError::NotReplaceable`].
+    /// [`PublishError::Taken`], and [`PublishError::Refused`] for what is no such folder.
     pub fn check_target(&self, target: &Path) -> Result<(), PublishError> {
         let Some(about) = found(fs::symlink_metadata(target))? else { return Ok(()) };
         if !about.is_dir() {
@@ -93,10 +93,8 @@ impl StagingOptions {
         }
         // A mistyped name must not replace another folder.
         if !target.join(self.marker).is_file() {
-            return Err(PublishError::NotReplaceable {
-                expected: "a store: nothing else is replaced".to_owned(),
-                found: format!("a directory without {}", self.marker),
-            });
+            let (rule, found) = ("a store: nothing else is replaced", "a directory without");
+            return Err(PublishError::not_replaceable(rule, &format!("{found} {}", self.marker)));
         }
         Ok(())
     }
@@ -209,12 +207,10 @@ impl StagingDir {
     /// When a file can be neither linked nor copied.
     pub fn carry_over_files(&self, paths: &[String]) -> Result<(), PublishError> {
         for path in paths {
-            let to = self.store.join(path);
-            if let Some(folder) = to.parent().filter(|folder| !folder.is_dir()) {
-                self.disk().make_dirs(folder).map_err(PublishError::with_path(path))?;
-            }
-            let from = self.lock.target().join(path);
-            self.disk().link_target(&from, &to).map_err(PublishError::with_path(path))?;
+            let (from, to) = (self.lock.target().join(path), self.store.join(path));
+            let made = self.disk().make_dirs(to.parent().unwrap_or(&self.store));
+            let linked = made.and_then(|_new| self.disk().link_target(&from, &to));
+            linked.map_err(PublishError::with_path(path))?;
         }
         Ok(())
     }
@@ -469,6 +465,7 @@ fn exchange_steps(
 /// ```
 #[derive(Debug)]
 pub struct ScratchDir {
+    disk: Disk,
     path: PathBuf,
     _lock: FileLock,
 }
@@ -481,7 +478,7 @@ impl ScratchDir {
     /// When the target has no name, or the directory cannot be written.
     pub fn create_next_to(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let (path, lock) = make_scratch(disk, &resolve_target(target)?)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { disk: disk.clone(), path, _lock: lock })
     }
 
     /// Returns its path.
@@ -494,15 +491,12 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         // If this fails, it is a leftover.
-        drop(fs::remove_dir_all(&self.path));
+        drop(self.disk.remove_all(&self.path));
     }
 }
 
 /// Creates a locked scratch directory of this process. Only its owner may read it.
-pub(crate) fn make_scratch(
-    disk: &Disk,
-    target: &Path,
-) -> Result<(PathBuf, FileLock), PublishError> {
+fn make_scratch(disk: &Disk, target: &Path) -> Result<(PathBuf, FileLock), PublishError> {
     loop {
         let scratch = need_sibling(target, &format!("{SCRATCH}-{}", unique_id()))?;
         if untaken(disk.make_dir(&scratch))?.is_none() {

@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::leftover;
 use crate::lock::{FileLock, owner_path};
-use crate::name::{TARGET_LOCK, need_sibling, resolve_target, split_target};
+use crate::name::{TARGET_LOCK, need_sibling, parent_of, resolve_target};
 
 /// The right to change a target; clones share it, and dropping the last releases it.
 ///
@@ -41,29 +41,28 @@ impl TargetLock {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Busy`] while another process holds it; [`PublishError::NameTooLong`] when
+    /// [`PublishError::Busy`] while another process holds it; [`PublishError::Refused`] when
     /// the name is too long for sibling names; otherwise when the directory above cannot be
     /// created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let target = resolve_target(target)?;
-        let (parent, _) = split_target(&target)?;
+        let parent = parent_of(&target)?;
         let made = disk.make_dirs(parent)?;
         let path = need_sibling(&target, TARGET_LOCK)?;
-        let mut acquired = FileLock::try_acquire(disk, &path)?;
-        for _ in 0..LOOKS {
-            if acquired.is_some() {
-                break;
+        let mut looks = 0..LOOKS;
+        let lock = loop {
+            match FileLock::try_acquire(disk, &path)? {
+                Some(lock) => break lock.remove_on_drop(),
+                // A process that only checks whether a lock is held takes it for a moment.
+                None if looks.next().is_some() => std::thread::sleep(LOOK),
+                None => {
+                    let owner = owner_path(&path);
+                    let by_file = owner.exists();
+                    let lock = if by_file { owner } else { path };
+                    return Err(PublishError::Busy { lock, by_file });
+                }
             }
-            // A process that only checks whether a lock is held takes it for a moment.
-            std::thread::sleep(LOOK);
-            acquired = FileLock::try_acquire(disk, &path)?;
-        }
-        let Some(lock) = acquired else {
-            let owner = owner_path(&path);
-            let by_file = owner.exists();
-            return Err(PublishError::Busy { lock: if by_file { owner } else { path }, by_file });
         };
-        let lock = lock.remove_on_drop();
         leftover::recover_interrupted(disk, &target)?;
         Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
     }

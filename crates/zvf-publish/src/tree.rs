@@ -63,11 +63,8 @@ pub(crate) fn carry_over(
         let folder = path.parent().unwrap_or(Path::new(""));
         let is_new = !new.join(folder).is_dir();
         if is_new && old.join(folder).join(marker).exists() {
-            return Err(PublishError::NotReplaceable {
-                expected: "nothing in it but what belongs to it: move the rest elsewhere"
-                    .to_owned(),
-                found: path.display().to_string(),
-            });
+            let rule = "nothing in it but what belongs to it: move the rest elsewhere";
+            return Err(PublishError::not_replaceable(rule, &path.display().to_string()));
         }
         let text = path.to_string_lossy();
         let made = if is_new { disk.make_dirs(&new.join(folder)).map(drop) } else { Ok(()) };

@@ -16,9 +16,8 @@ use bytes::Bytes;
 
 use crate::error::PublishError;
 use crate::gate::CommitGate;
-use crate::lock::FileLock;
 use crate::permissions;
-use crate::staging::{make_scratch, open_dir};
+use crate::staging::{ScratchDir, open_dir};
 use crate::target::TargetLock;
 
 /// New files for a folder. Dropped before they are applied, they leave nothing.
@@ -42,9 +41,8 @@ use crate::target::TargetLock;
 /// ```
 #[derive(Debug)]
 pub struct FolderUpdate {
-    scratch: PathBuf,
+    scratch: ScratchDir, // goes before the lock
     held: File,
-    _scratch: FileLock,
     lock: TargetLock,
     sync: bool,
     files: Vec<(String, PathBuf)>, // their paths in the folder, and their present paths
@@ -57,9 +55,9 @@ impl FolderUpdate {
     ///
     /// When its sibling folder cannot be written.
     pub fn begin(lock: TargetLock, sync: bool) -> Result<Self, PublishError> {
-        let (scratch, scratch_lock) = make_scratch(lock.disk(), lock.target())?;
-        let held = open_dir(&scratch).inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
-        Ok(Self { scratch, held, _scratch: scratch_lock, lock, sync, files: Vec::new() })
+        let scratch = ScratchDir::create_next_to(lock.disk(), lock.target())?;
+        let held = open_dir(scratch.path())?;
+        Ok(Self { scratch, held, lock, sync, files: Vec::new() })
     }
 
     /// Copies the file `path` unchanged into `folder`, under the same path.
@@ -83,7 +81,7 @@ impl FolderUpdate {
     /// When it cannot be written.
     pub fn put(&mut self, path: &str, bytes: &Bytes) -> Result<(), PublishError> {
         let at = PublishError::with_path(path);
-        let file = self.scratch.join(self.files.len().to_string());
+        let file = self.scratch.path().join(self.files.len().to_string());
         self.lock.disk().create(&file, std::slice::from_ref(bytes)).map_err(&at)?;
         permissions::copy_node(&self.lock.target().join(path), &file).map_err(&at)?;
         self.files.push((path.to_owned(), file));
@@ -104,7 +102,7 @@ impl FolderUpdate {
     ) -> Result<(), E> {
         let disk = self.lock.disk().clone();
         if self.sync {
-            disk.sync_all(&self.held, &self.scratch).map_err(PublishError::from)?;
+            disk.sync_all(&self.held, self.scratch.path()).map_err(PublishError::from)?;
             // The names of new directories, including those of backups, are in the parent folder.
             disk.sync_dir(self.lock.parent()).map_err(PublishError::from)?;
         }
@@ -133,13 +131,6 @@ impl FolderUpdate {
             disk.sync_dir(folder).map_err(PublishError::Unknown)?;
         }
         Ok(())
-    }
-}
-
-impl Drop for FolderUpdate {
-    fn drop(&mut self) {
-        // Scratch that cannot be removed now is removed by the next process.
-        drop(self.lock.disk().remove_all(&self.scratch));
     }
 }
 

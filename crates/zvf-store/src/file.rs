@@ -111,7 +111,7 @@ impl RangedFile {
         let key = Key::root().child(name.unwrap_or_default())?; // refuses a path without a name
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(std::path::Path::new("."));
-        Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
+        Self::begin(Source::folder(folder, &Budget::new(options))?, key).await
     }
 
     /// Returns the file that now has the name; `None` if it is still this file, which is always so
@@ -222,7 +222,8 @@ impl RangedFile {
             .filter(|range| asked(range) && !in_head(range) && !in_tail(range))
             .map(|range| {
                 let len = range.end - range.start;
-                Get::range(key.clone(), range.start, len).with_version(version.clone())
+                let get = Get::range(key.clone(), range.start, len).with_version(version.clone());
+                Get { pooled: true, ..get } // released soon
             })
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();

@@ -54,14 +54,14 @@ mod codec;
 mod docs;
 mod error;
 mod file;
+#[doc(hidden)]
+pub mod item_box;
 mod key;
 mod layout;
 mod level;
 mod lone;
 #[cfg(all(unix, feature = "map"))]
 mod mapped;
-#[cfg(all(test, zvf_loom))]
-mod models;
 mod nodes;
 mod notice;
 mod objects;
@@ -73,6 +73,7 @@ mod shared;
 mod source;
 mod sync;
 mod tet;
+mod threads;
 mod versions;
 mod wait;
 
@@ -103,3 +104,8 @@ pub use wait::block_on;
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };
+
+#[cfg(all(test, zvf_loom))]
+mod tests {
+    mod models;
+}

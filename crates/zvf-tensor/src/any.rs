@@ -240,12 +240,7 @@ async fn zarr_box(
     let selection = geometry.select(start, stop)?;
     let (bytes, max_bytes) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
     if bytes > max_bytes {
-        return Err(Error::new(
-            Class::LimitExceeded,
-            "bytes of a selection",
-            Expected::AtMost(max_bytes.into()),
-            bytes,
-        ));
+        return Err(Error::limit("bytes of a selection", max_bytes, bytes));
     }
     // The limit was checked. A length that does not fit in `usize` cannot be allocated anyway.
     let mut out: Vec<u8> =
@@ -302,20 +297,10 @@ pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
 }
 
 /// Returns the element type of a `.tet` file for a type; booleans are bytes.
-pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
-    Some(match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 2) => TensorDtype::F16,
-        (DtypeKind::Float, 4) => TensorDtype::F32,
-        (DtypeKind::Float, 8) => TensorDtype::F64,
-        (DtypeKind::Int, 2) => TensorDtype::I16,
-        (DtypeKind::Int, 4) => TensorDtype::I32,
-        (DtypeKind::Int, 8) => TensorDtype::I64,
-        (DtypeKind::UInt | DtypeKind::Bool, 1) => TensorDtype::U8,
-        (DtypeKind::UInt, 2) => TensorDtype::U16,
-        (DtypeKind::UInt, 4) => TensorDtype::U32,
-        (DtypeKind::UInt, 8) => TensorDtype::U64,
-        _ => return None,
-    })
+pub(crate) fn element_of(dtype: Dtype) -> Option<TensorDtype> {
+    let kind = if dtype.kind == DtypeKind::Bool { DtypeKind::UInt } else { dtype.kind };
+    let wanted = Dtype { kind, size: dtype.size, big_endian: false };
+    TensorDtype::ALL.iter().copied().find(|element| dtype_of(*element) == wanted)
 }
 
 /// Lists the datasets of a file for a message.

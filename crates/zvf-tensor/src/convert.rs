@@ -17,6 +17,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
 use zvf_error::{Error, Result, quote};
@@ -30,7 +31,6 @@ use crate::any::{AnyArray, TEXT_UNIT, chunk_coordinate, element_of};
 use crate::b2nd::{BlockFile, NewBlocks, chunk_box, fill_block};
 use crate::error::{in_dataset, request_error};
 use crate::memory::Memory;
-use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
 
@@ -221,7 +221,7 @@ pub async fn gather(
             writer.put_chunk(&to_little_endian(items, array.dtype()))?;
             done += 1;
             on_progress(done, total);
-            pause().await;
+            yield_now().await;
         }
     }
     writer.finish(None)?;
@@ -272,7 +272,7 @@ async fn to_blocks(
         file.writer().put_chunk(&items)?;
         done += 1;
         on_progress(done, total);
-        pause().await;
+        yield_now().await;
     }
     file.publish()
 }
@@ -326,7 +326,7 @@ async fn to_zarr(
             zarr.close_shard(&index)?;
         }
         on_progress(number + 1, total);
-        pause().await;
+        yield_now().await;
     }
     zarr.finish()?;
     build.publish_text(text).await

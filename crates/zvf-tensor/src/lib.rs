@@ -42,9 +42,7 @@ mod convert;
 mod error;
 mod memory;
 mod pack;
-mod pause;
 mod publish;
-mod region;
 mod slice;
 mod tet;
 

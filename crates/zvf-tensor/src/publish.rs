@@ -68,34 +68,24 @@ impl AtomicTensorFile {
     }
 }
 
-/// A folder under construction, recognised by the file `marker` in it.
-#[derive(Debug)]
-pub(crate) struct NewFolder(StagingDir);
-
-impl NewFolder {
-    /// Begins the folder at `path`; an existing one, or a file, is replaced only if `replace`.
-    pub(crate) fn create(
-        path: &Path,
-        replace: bool,
-        marker: &'static str,
-        gate: &CommitGate,
-    ) -> Result<Self> {
-        let gate = gate.clone();
-        let options =
-            StagingOptions { replace, replace_file: true, gate, ..StagingOptions::new(marker) };
-        let lock = TargetLock::acquire(&Disk::default(), path)?;
-        Ok(Self(StagingDir::begin(lock, options)?))
-    }
-
-    /// Returns the path where its files are created.
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Renames it to its path.
-    pub(crate) fn publish(self) -> Result<()> {
-        Ok(self.0.publish()?)
-    }
+/// Creates a folder beside `path` that is renamed to it when it is published; `marker` is the file
+/// by which such a folder is known.
+///
+/// # Errors
+///
+/// `AlreadyExists` when the path exists and `replace` is false; `Conflict` when another process
+/// replaces it; otherwise when the folder cannot be created.
+pub(crate) fn new_folder(
+    path: &Path,
+    replace: bool,
+    marker: &'static str,
+    gate: &CommitGate,
+) -> Result<StagingDir> {
+    let gate = gate.clone();
+    let options =
+        StagingOptions { replace, replace_file: true, gate, ..StagingOptions::new(marker) };
+    let lock = TargetLock::acquire(&Disk::default(), path)?;
+    Ok(StagingDir::begin(lock, options)?)
 }
 
 #[cfg(test)]
@@ -111,16 +101,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let make = |replace, text: &str| {
-            let new = NewFolder::create(&path, replace, "index", &CommitGate::default())?;
+            let new = new_folder(&path, replace, "index", &CommitGate::default())?;
             fs::write(new.path().join("index"), text).unwrap();
-            new.publish()
+            Ok::<_, zvf_error::Error>(new.publish()?)
         };
         let read = || fs::read_to_string(path.join("index")).unwrap();
         make(false, "one").unwrap();
         assert_eq!(make(false, "two").unwrap_err().class(), Class::AlreadyExists);
         make(true, "three").unwrap();
         assert_eq!(read(), "three");
-        let busy = NewFolder::create(&path, true, "index", &CommitGate::default()).unwrap();
+        let busy = new_folder(&path, true, "index", &CommitGate::default()).unwrap();
         assert_eq!(make(true, "four").unwrap_err().class(), Class::Conflict);
         drop(busy);
 

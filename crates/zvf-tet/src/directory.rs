@@ -28,7 +28,6 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use super::superblock::{AT_DATASET_COUNT, AT_INDEX_OFFSET, Superblock};
@@ -137,10 +136,9 @@ impl<'a> Directory<'a> {
         let blob = cur.bytes("records", blob_len).map_err(add_file_offset)?;
 
         let mut records = Cursor::new(Part::TetDirectory, blob);
-        for id in 0..dataset_count {
-            Dataset::parse(&mut records, id)?;
-        }
-        records.end().map_err(add_blob_offset)?;
+        let parsed =
+            (0..dataset_count).try_for_each(|id| Dataset::parse(&mut records, id).map(drop));
+        parsed.and_then(|()| records.end()).map_err(|error| error.with_base_offset(AT_RECORDS))?;
         Ok(Self { blob, count: dataset_count })
     }
 
@@ -216,27 +214,28 @@ impl<'a> Iterator for Datasets<'a> {
 }
 
 impl<'a> Dataset<'a> {
+    /// Parses a record; positions in errors count from the first record.
     fn parse(cur: &mut Cursor<'a>, id: u32) -> Result<Self, FormatError> {
         let at = cur.position();
-        let head = cur.item::<Head>("record").map_err(add_blob_offset)?;
+        let head = cur.item::<Head>("record")?;
         let rank = head.ndim.get();
         if !RANKS.allows(rank.into()) {
             let at = at.saturating_add(IN_NDIM);
-            return Err(add_blob_offset(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank)));
+            return Err(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank));
         }
         let name_at = cur.position();
-        let name = cur.bytes("name", head.name_len.get().into()).map_err(add_blob_offset)?;
+        let name = cur.bytes("name", head.name_len.get().into())?;
         let name = core::str::from_utf8(name).map_err(|e| {
             let at = name_at.saturating_add(num::to_u64(e.valid_up_to()));
             let (expected, found) = (Expected::Rule("UTF-8"), "other bytes");
-            add_blob_offset(cur.refuse(Class::Encoding, "name", at, expected, found))
+            cur.refuse(Class::Encoding, "name", at, expected, found)
         })?;
         // If no position is aligned, the padding exceeds the bytes that are left.
         let padding =
             super::align8(cur.position()).unwrap_or(u64::MAX).saturating_sub(cur.position());
-        let padding = cur.array("padding", padding).map_err(add_blob_offset)?;
-        let shape = cur.array("shape", rank.into()).map_err(add_blob_offset)?;
-        let chunk_shape = cur.array("chunk_shape", rank.into()).map_err(add_blob_offset)?;
+        let padding = cur.array("padding", padding)?;
+        let shape = cur.array("shape", rank.into())?;
+        let chunk_shape = cur.array("chunk_shape", rank.into())?;
         Ok(Self {
             id,
             at: AT_RECORDS.saturating_add(at),
@@ -354,7 +353,6 @@ fn refuse(
 
 /// Encodes the bytes between superblock and index: length, records, padding. Geometry and names
 /// must already be checked.
-#[cfg(feature = "alloc")]
 pub(super) fn encode<'a>(
     datasets: impl IntoIterator<Item = (&'a str, &'a TileGeometry)>,
 ) -> Option<(u32, Vec<u8>)> {
@@ -382,11 +380,6 @@ pub(super) fn encode<'a>(
 /// Converts an offset from `dataset_blob_len` to one from the start of the file.
 fn add_file_offset(error: FormatError) -> FormatError {
     error.with_base_offset(Superblock::LEN)
-}
-
-/// Converts an offset from the first record to one from the start of the file.
-fn add_blob_offset(error: FormatError) -> FormatError {
-    error.with_base_offset(AT_RECORDS)
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

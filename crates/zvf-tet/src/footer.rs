@@ -19,7 +19,6 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use super::json::{self, Members};
@@ -271,7 +270,6 @@ impl<'a> Footer<'a> {
 ///
 /// When the JSON is not one well-formed object, refers to a spill, or has more than 65 536 bytes,
 /// which other readers refuse.
-#[cfg(feature = "alloc")]
 pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     let len = num::to_u64(history_json.len());
     if len > MAX_JSON {
@@ -351,7 +349,6 @@ const MAGIC: [u8; 4] = *b"THST";
 const METADATA_REF: &str = "metadata_ref";
 /// In the order in which writers place the spills.
 const REFS: [&str; 3] = ["zone_maps_ref", "secondary_index_ref", METADATA_REF];
-#[cfg(feature = "alloc")]
 const MAX_JSON: u64 = 65_536;
 
 #[cfg(test)]

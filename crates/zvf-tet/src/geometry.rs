@@ -68,14 +68,8 @@ impl TileGeometry {
         if rank == 0 || rank > MAX_RANK || chunk_shape.len() != rank {
             return None;
         }
-        let ones = [1; MAX_RANK];
-        let mut new = Self { element, rank, shape: ones, chunk_shape: ones, counts: ones };
-        for (to, from) in new.shape.iter_mut().zip(shape) {
-            *to = from;
-        }
-        for (to, from) in new.chunk_shape.iter_mut().zip(chunk_shape) {
-            *to = from;
-        }
+        let (shape, chunk_shape) = (padded(1, shape), padded(1, chunk_shape));
+        let mut new = Self { element, rank, shape, chunk_shape, counts: [1; MAX_RANK] };
         for (count, (shape, chunk)) in
             new.counts.iter_mut().zip(new.shape.iter().zip(&new.chunk_shape))
         {
@@ -146,14 +140,14 @@ impl TileGeometry {
     /// Returns the tile at these grid coordinates, or `None` outside the grid.
     #[must_use]
     pub fn tile(&self, coords: &[u64]) -> Option<Tile> {
-        if coords.len() != self.rank {
-            return None;
-        }
-        let mut padded = [0; MAX_RANK];
-        for (to, from) in padded.iter_mut().zip(coords) {
-            *to = *from;
-        }
-        self.tile_at(padded)
+        let all = padded(0, coords.iter().copied());
+        if coords.len() == self.rank { self.tile_at(all) } else { None }
+    }
+
+    /// Returns the tile at a position in grid order, last axis fastest, or `None` past the last.
+    #[must_use]
+    pub fn nth_tile(&self, position: u64) -> Option<Tile> {
+        self.tile_at(self.coords_at(position)?)
     }
 
     /// Returns the tile like [`tile`](Self::tile), from an array that is 0 past the rank.
@@ -191,7 +185,6 @@ impl TileGeometry {
     }
 
     /// Returns the coordinates of the tile at a position in grid order; they are 0 past the rank.
-    #[cfg(any(feature = "alloc", test))]
     pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
         let (mut coords, mut rest) = ([0; MAX_RANK], position);
         for (c, count) in coords.iter_mut().zip(&self.counts).rev() {
@@ -226,6 +219,15 @@ impl Tile {
     pub const fn byte_len(&self) -> u64 {
         self.byte_len
     }
+}
+
+/// Returns the values of the axes there are, and `other` for the rest.
+fn padded(other: u64, values: impl Iterator<Item = u64>) -> [u64; MAX_RANK] {
+    let mut all = [other; MAX_RANK];
+    for (to, from) in all.iter_mut().zip(values) {
+        *to = from;
+    }
+    all
 }
 
 /// Returns the first `rank` items of an array.

@@ -17,7 +17,6 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use super::{MAX_RANK, MemoryBudget};
@@ -288,7 +287,6 @@ impl Row {
     }
 }
 
-#[cfg(feature = "alloc")]
 impl Index<'_> {
     /// Encodes an index with these rows.
     ///
@@ -316,7 +314,6 @@ impl Index<'_> {
 }
 
 /// Returns the length of an index with this many rows, or `None` if it does not fit in 64 bits.
-#[cfg(any(feature = "alloc", test))]
 pub(super) fn byte_len(rows: u64) -> Option<u64> {
     rows.checked_mul(Row::LEN)?.checked_add(HEADER)
 }

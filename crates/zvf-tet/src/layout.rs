@@ -23,13 +23,16 @@ use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::U8, &[10], &[10]).unwrap();
 /// let page = DatasetSpec::new("mask", geometry).with_alignment(4096);
-/// assert_eq!((page.name(), page.alignment()), ("mask", 4096));
+/// assert_eq!((page.name, page.alignment), ("mask", 4096));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasetSpec<'n> {
-    name: &'n str,
-    geometry: TileGeometry,
-    alignment: u64,
+    /// The name.
+    pub name: &'n str,
+    /// Grid, tiles and type.
+    pub geometry: TileGeometry,
+    /// The alignment of payload offsets, a power of two.
+    pub alignment: u64,
 }
 
 /// The plan of a new file, filled payload by payload.
@@ -75,24 +78,6 @@ impl<'n> DatasetSpec<'n> {
     #[must_use]
     pub const fn with_alignment(self, alignment: u64) -> Self {
         Self { alignment, ..self }
-    }
-
-    /// Returns the name.
-    #[must_use]
-    pub const fn name(&self) -> &'n str {
-        self.name
-    }
-
-    /// Returns grid, tiles and type.
-    #[must_use]
-    pub const fn geometry(&self) -> &TileGeometry {
-        &self.geometry
-    }
-
-    /// Returns the alignment of payload offsets.
-    #[must_use]
-    pub const fn alignment(&self) -> u64 {
-        self.alignment
     }
 
     fn check(&self) -> Result<(), FormatError> {
@@ -159,7 +144,7 @@ impl Layout {
     #[must_use]
     pub fn next_tile(&self) -> Option<(usize, Tile)> {
         let (geometry, _) = self.datasets.get(self.at)?;
-        Some((self.at, geometry.tile_at(geometry.coords_at(self.tile)?)?))
+        Some((self.at, geometry.nth_tile(self.tile)?))
     }
 
     /// Allocates the place of the next payload, and returns its offset.

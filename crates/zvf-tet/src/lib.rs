@@ -41,7 +41,6 @@
     )
 )]
 
-#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -57,7 +56,6 @@ mod footer;
 mod geometry;
 mod index;
 pub(crate) mod json;
-#[cfg(feature = "alloc")]
 mod layout;
 mod lookup;
 mod name;
@@ -74,12 +72,10 @@ pub use copy::{CopyRun, Runs};
 pub use directory::{Dataset, Datasets, Directory};
 pub use element::TensorDtype;
 pub use file::{Need, TetOpening, TetView};
-#[cfg(feature = "alloc")]
 pub use footer::encode_footer;
 pub use footer::{Footer, Span};
 pub use geometry::{Tile, TileGeometry};
 pub use index::{DECODED_CAP, Index, Row, TensorCodec};
-#[cfg(feature = "alloc")]
 pub use layout::{DatasetSpec, Layout};
 pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
@@ -105,4 +101,4 @@ fn lints(faults: impl Iterator<Item = FormatError>) -> Lints {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
+mod tests;

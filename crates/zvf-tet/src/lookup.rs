@@ -2,13 +2,11 @@
 //!
 //! Writers store the rows of a dataset contiguously in grid order; then the position of a row
 //! follows from its coordinates. One pass checks that when a lookup is created. Rows in any other
-//! order are sorted once, by number, which needs four bytes per row and the `alloc` feature;
-//! without it each search scans the rows.
+//! order are sorted once, by number, which needs four bytes per row.
 //!
 //! Not here: errors in rows outside of the contiguous ones
 //! ([`TetView::validate`](super::TetView::validate) finds them).
 
-#[cfg(feature = "alloc")]
 use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
@@ -64,11 +62,7 @@ enum Place {
     /// In grid order from this one on, one for each tile.
     InOrder(usize),
     /// Row numbers, in order of their coordinates.
-    #[cfg(feature = "alloc")]
     Sorted(Arc<[u32]>),
-    /// In any order.
-    #[cfg(not(feature = "alloc"))]
-    Anywhere,
 }
 
 impl<'a> Lookup<'a> {
@@ -85,10 +79,7 @@ impl<'a> Lookup<'a> {
         let geometry = *geometry;
         let place = match is_in_order(rows, first, id, &geometry) {
             true => Place::InOrder(first),
-            #[cfg(feature = "alloc")]
             false => Place::Sorted(sort_rows(rows, id, geometry.rank()).into()),
-            #[cfg(not(feature = "alloc"))]
-            false => Place::Anywhere,
         };
         Self { rows, places: Places { id, geometry, place } }
     }
@@ -131,22 +122,19 @@ impl<'a> Lookup<'a> {
         let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
         let is_here =
             |row: &&Row| row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords;
-        let mut candidates = match &self.places.place {
+        let numbers = match &self.places.place {
             Place::InOrder(first) => {
                 let at = num::checked_usize(position).and_then(|at| first.checked_add(at));
                 return at.and_then(|at| self.rows.get(at)).ok_or_else(missing);
             }
-            #[cfg(feature = "alloc")]
-            Place::Sorted(numbers) => {
-                let row = |number: &u32| self.rows.get(num::usize_from_u32(*number));
-                let at = numbers.partition_point(|number| {
-                    row(number).is_some_and(|row| axes(&row.chunk_index(), rank) < coords)
-                });
-                numbers.get(at..).unwrap_or(&[]).iter().filter_map(row).take_while(is_here)
-            }
-            #[cfg(not(feature = "alloc"))]
-            Place::Anywhere => self.rows.iter().filter(is_here),
+            Place::Sorted(numbers) => numbers,
         };
+        let row = |number: &u32| self.rows.get(num::usize_from_u32(*number));
+        let at = numbers.partition_point(|number| {
+            row(number).is_some_and(|row| axes(&row.chunk_index(), rank) < coords)
+        });
+        let mut candidates =
+            numbers.get(at..).unwrap_or(&[]).iter().filter_map(row).take_while(is_here);
         let found = candidates.next().ok_or_else(missing)?;
         match candidates.next() {
             None => Ok(found),
@@ -213,7 +201,6 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
 }
 
 /// Returns the row numbers of a dataset, in order of their coordinates.
-#[cfg(feature = "alloc")]
 fn sort_rows(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
     let dataset_rows =
         (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
@@ -231,7 +218,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::testing::index;
+    use crate::tests::index;
     use crate::{TensorCodec, TensorDtype};
 
     fn row(id: u64, c: [u64; 2]) -> Row {
@@ -294,7 +281,7 @@ mod tests {
 
     #[test]
     fn unknown_datasets_are_refused() {
-        let bytes = crate::testing::two_tiles();
+        let bytes = crate::tests::two_tiles();
         let file = TetView::parse(&bytes).unwrap();
         assert!(file.lookup(0).unwrap().is_direct());
         assert_eq!(

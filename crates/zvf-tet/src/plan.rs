@@ -58,7 +58,7 @@ impl<'a> Lookup<'a> {
     ///
     /// When [`Selection::new`] refuses the axes.
     pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::new(self.geometry(), axes)?))
+        Ok(Plan { lookup: self, selection: Selection::new(self.geometry(), axes)? })
     }
 
     /// Plans the read of the whole dataset.
@@ -67,16 +67,11 @@ impl<'a> Lookup<'a> {
     ///
     /// When the dataset has no elements.
     pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::all(self.geometry())?))
+        Ok(Plan { lookup: self, selection: Selection::all(self.geometry())? })
     }
 }
 
 impl<'l, 'a> Plan<'l, 'a> {
-    /// Creates the plan of a selection, which must be made for the geometry of the lookup.
-    const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
-        Self { lookup, selection }
-    }
-
     /// Returns the selection.
     #[must_use]
     pub const fn selection(&self) -> &Selection {
@@ -182,7 +177,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::testing::index;
+    use crate::tests::index;
     use crate::{Index, TensorDtype, TileGeometry};
 
     /// Returns the raw rows of 7 x 5 in chunks of 3 x 2, the worked example of the format.

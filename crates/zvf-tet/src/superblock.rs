@@ -84,7 +84,6 @@ impl Superblock {
     }
 
     /// Creates a superblock for writing.
-    #[cfg(feature = "alloc")]
     pub(super) const fn new(dataset_count: u32, footer: bool, offset: u64, length: u64) -> Self {
         let flags = if footer { FOOTER } else { 0 };
         Self { dataset_count, flags, chunk_index_offset: offset, chunk_index_length: length }

@@ -6,13 +6,11 @@
 //! rows belong to datasets, lie in their grids, and no two are for one tile.
 //!
 //! Rows ordered by dataset and in grid order need no memory. For other orders row numbers are
-//! sorted, which needs four bytes per row and `alloc`. Without it, checks that need sorting compare
-//! pairs of up to 1024 rows or datasets, and return `Unsupported` above that.
+//! sorted, which needs four bytes per row.
 
 use core::cmp::Ordering;
 use core::ops::ControlFlow;
 
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use super::geometry::axes;
@@ -132,7 +130,6 @@ impl<'a> TetView<'a> {
         push_finding(report, error.with_base_offset(self.superblock().chunk_index_offset()))
     }
 
-    #[cfg(feature = "alloc")]
     fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let mut datasets = collect(&self.directory());
         datasets.sort_unstable_by_key(|dataset| (dataset.name(), dataset.id()));
@@ -146,69 +143,53 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    #[cfg(not(feature = "alloc"))]
-    fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if num::usize_from_u32(self.directory().len()) > MAX_PAIRWISE_COMPARED {
-            return push_finding(report, unsupported_error("names", "so many datasets"));
-        }
-        for dataset in &self.directory() {
-            let earlier = self.directory().find(dataset.name());
-            if earlier.is_some_and(|earlier| earlier.id() < dataset.id()) {
-                push_finding(report, dataset.same_name_error())?;
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
     /// Checks each row by itself, then rows against each other.
     fn check_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        let mut datasets = ById::new(self);
+        let datasets = collect(&self.directory());
+        // The rows of a dataset mostly stand together.
+        let mut last: Option<(u64, Option<TileGeometry>)> = None;
         let mut sorted = true;
         let mut before: Option<&Row> = None;
         for (at, row) in self.rows_with_offsets() {
-            let Some(geometry) = datasets.geometry(row.dataset_id()) else {
-                if row.dataset_id() >= u64::from(self.directory().len()) {
-                    let max = i128::from(self.directory().len()).saturating_sub(1);
-                    let (class, found) = (Class::OutOfBounds, row.dataset_id());
-                    push_finding(
-                        report,
-                        fault(class, "dataset_id", at, Expected::AtMost(max), found),
-                    )?;
-                } else if datasets.gave_up {
-                    return push_finding(
-                        report,
-                        unsupported_error("chunk_index", "so many rows in another order"),
-                    );
-                }
+            let id = row.dataset_id();
+            let dataset = num::checked_usize(id).and_then(|id| datasets.get(id));
+            let Some(dataset) = dataset else {
+                let max = i128::from(self.directory().len()).saturating_sub(1);
+                let (class, expected) = (Class::OutOfBounds, Expected::AtMost(max));
+                push_finding(report, fault(class, "dataset_id", at, expected, id))?;
                 continue;
             };
+            if last.as_ref().is_none_or(|(last, _)| *last != id) {
+                last = Some((id, dataset.geometry().ok()));
+            }
+            let Some((_, Some(geometry))) = &last else { continue }; // reported with the dataset
             check_row(geometry, row, at, report)?;
             sorted &= before.is_none_or(|before| order(before, row, geometry.rank()).is_lt());
             before = Some(row);
         }
-        if sorted { ControlFlow::Continue(()) } else { self.check_unsorted_rows(report) }
+        if sorted {
+            return ControlFlow::Continue(());
+        }
+        self.check_unsorted_rows(&datasets, report)
     }
 
     /// Reports rows for the same tile, if the rows are not in order.
-    #[cfg(feature = "alloc")]
-    fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if u32::try_from(self.index().rows().len()).is_err() {
-            return push_finding(
-                report,
-                unsupported_error("chunk_index", "so many rows in another order"),
-            );
-        }
-        let mut ranks: Vec<u8> = Vec::new();
-        for dataset in &self.directory() {
-            ranks.push(u8::try_from(dataset.rank()).unwrap_or(u8::MAX)); // 8 at most
+    fn check_unsorted_rows(
+        &self,
+        datasets: &[Dataset<'_>],
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        let rows = self.index().rows();
+        if u32::try_from(rows.len()).is_err() {
+            let (class, expected) = (Class::Unsupported, Expected::Rule("few, or in order"));
+            let found = "so many rows in another order";
+            return push_finding(report, fault(class, "chunk_index", 0, expected, found));
         }
         let rank = |row: &Row| {
             let id = num::checked_usize(row.dataset_id());
-            id.and_then(|id| ranks.get(id)).map_or(MAX_RANK, |rank| usize::from(*rank))
+            id.and_then(|id| datasets.get(id)).map_or(MAX_RANK, Dataset::rank)
         };
-        let rows = self.index().rows();
-        let by_number = |n: u32| rows.get(num::usize_from_u32(n));
-        let compare = |a: u32, b: u32| match (by_number(a), by_number(b)) {
+        let compare = |a: u32, b: u32| match (self.row(a), self.row(b)) {
             (Some(x), Some(y)) => order(x, y, rank(x)),
             _ => a.cmp(&b),
         };
@@ -219,25 +200,6 @@ impl<'a> TetView<'a> {
                 && compare(*a, *b).is_eq()
             {
                 push_finding(report, self.duplicate_error(u64::from(*b)))?;
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    #[cfg(not(feature = "alloc"))]
-    fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        let rows = self.index().rows();
-        if rows.len() > MAX_PAIRWISE_COMPARED {
-            return push_finding(
-                report,
-                unsupported_error("chunk_index", "so many rows in another order"),
-            );
-        }
-        let mut datasets = ById::new(self);
-        for (i, row) in rows.iter().enumerate() {
-            let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, TileGeometry::rank);
-            if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
-                push_finding(report, self.duplicate_error(num::to_u64(i)))?;
             }
         }
         ControlFlow::Continue(())
@@ -276,16 +238,14 @@ impl<'a> TetView<'a> {
     }
 
     /// Reports payloads that overlap, if the payloads are not in order.
-    #[cfg(feature = "alloc")]
     fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        let rows = self.index().rows();
-        let by_number = |n: &u32| rows.get(num::usize_from_u32(*n));
-        let spans = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.stored_byte_len() > 0);
+        let rows = (0..=u32::MAX).zip(self.index().rows());
+        let spans = rows.filter(|(_, row)| row.stored_byte_len() > 0);
         let mut numbers: Vec<u32> = spans.map(|(number, _)| number).collect();
-        numbers.sort_unstable_by_key(|n| (by_number(n).map(Row::payload_offset), *n));
+        numbers.sort_unstable_by_key(|n| (self.row(*n).map(Row::payload_offset), *n));
         let mut end = 0;
         for number in numbers {
-            let Some(row) = by_number(&number) else { continue };
+            let Some(row) = self.row(number) else { continue };
             if row.payload_offset() < end {
                 let at = self.row_offset(number.into()).saturating_add(IN_OFFSET);
                 let expected = Expected::AtLeast(end.into());
@@ -297,28 +257,8 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    #[cfg(not(feature = "alloc"))]
-    fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if self.index().rows().len() > MAX_PAIRWISE_COMPARED {
-            return push_finding(
-                report,
-                unsupported_error("payload_offset", "so many payloads in another order"),
-            );
-        }
-        for (i, (at, row)) in self.rows_with_offsets().enumerate() {
-            let earlier = self.index().rows().iter().take(i);
-            let mut overlaps = earlier.filter(|other| {
-                other.payload_offset() < row.payload_end()
-                    && row.payload_offset() < other.payload_end()
-            });
-            if let Some(other) = overlaps.next() {
-                let (class, found) = (Class::NonCanonical, row.payload_offset());
-                let expected = Expected::AtLeast(other.payload_end().into());
-                let at = at.saturating_add(IN_OFFSET);
-                push_finding(report, fault(class, "payload_offset", at, expected, found))?;
-            }
-        }
-        ControlFlow::Continue(())
+    fn row(&self, number: u32) -> Option<&'a Row> {
+        self.index().rows().get(num::usize_from_u32(number))
     }
 
     /// Returns the offset in the file of the row with this number.
@@ -333,68 +273,7 @@ impl<'a> TetView<'a> {
     }
 }
 
-/// A cache of the last used geometry, with access to all others.
-struct ById<'a> {
-    #[cfg(feature = "alloc")]
-    datasets: Vec<Dataset<'a>>,
-    #[cfg(not(feature = "alloc"))]
-    directory: super::Directory<'a>,
-    #[cfg(not(feature = "alloc"))]
-    ahead: super::Datasets<'a>,
-    #[cfg(not(feature = "alloc"))]
-    next: u32, // the id of the first of `ahead`
-    last: Option<(u64, Option<TileGeometry>)>,
-    gave_up: bool, // on rows that go back and forth between many datasets, without `alloc`
-}
-
-impl<'a> ById<'a> {
-    fn new(file: &TetView<'a>) -> Self {
-        Self {
-            #[cfg(feature = "alloc")]
-            datasets: collect(&file.directory()),
-            #[cfg(not(feature = "alloc"))]
-            directory: file.directory(),
-            #[cfg(not(feature = "alloc"))]
-            ahead: file.directory().iter(),
-            #[cfg(not(feature = "alloc"))]
-            next: 0,
-            last: None,
-            gave_up: false,
-        }
-    }
-
-    fn geometry(&mut self, id: u64) -> Option<&TileGeometry> {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != id) {
-            let geometry = self.dataset(id).and_then(|dataset| dataset.geometry().ok());
-            self.last = Some((id, geometry));
-        }
-        self.last.as_ref()?.1.as_ref()
-    }
-
-    #[cfg(feature = "alloc")]
-    fn dataset(&self, id: u64) -> Option<Dataset<'a>> {
-        self.datasets.get(num::checked_usize(id)?).copied()
-    }
-
-    /// Walks the directory forwards, and restarts only if the directory is short.
-    #[cfg(not(feature = "alloc"))]
-    fn dataset(&mut self, id: u64) -> Option<Dataset<'a>> {
-        let id = u32::try_from(id).ok()?;
-        if id < self.next {
-            if num::usize_from_u32(self.directory.len()) > MAX_PAIRWISE_COMPARED {
-                self.gave_up = true;
-                return None;
-            }
-            (self.ahead, self.next) = (self.directory.iter(), 0);
-        }
-        let dataset = self.ahead.nth(num::usize_from_u32(id.saturating_sub(self.next)))?;
-        self.next = id.saturating_add(1);
-        Some(dataset)
-    }
-}
-
 /// Collects all datasets; the size of the directory bounds the memory.
-#[cfg(feature = "alloc")]
 fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
     let mut datasets = Vec::with_capacity(num::usize_from_u32(directory.len()));
     datasets.extend(directory);
@@ -448,13 +327,6 @@ fn push_finding(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> 
     TetFinding::from_error(error).map_or(ControlFlow::Continue(()), report)
 }
 
-/// Returns the error for a check that cannot be made, because sorting needs memory or more row
-/// numbers.
-fn unsupported_error(field: &'static str, found: &'static str) -> FormatError {
-    let expected = Expected::Rule("few, or in order");
-    fault(Class::Unsupported, field, 0, expected, found)
-}
-
 fn fault(
     class: Class,
     field: &'static str,
@@ -465,11 +337,7 @@ fn fault(
     FormatError::new(class, Part::TetIndex, field, at, expected, found)
 }
 
-#[cfg(feature = "alloc")]
 const _: () = assert!(size_of::<Dataset<'_>>() <= 4 * 32, "four times the smallest record");
-/// The largest number of items compared in pairs.
-#[cfg(not(feature = "alloc"))]
-const MAX_PAIRWISE_COMPARED: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -33,9 +33,8 @@ fn publish_errors() -> Vec<PublishError> {
     let changed = PublishError::Changed { found: "nothing".into() };
     let other_errors = [
         PublishError::Taken { name: "a.zv".into() },
-        PublishError::NameTooLong { found: 300 },
+        PublishError::Refused(Class::InvalidArgument, "name: expected another".into()),
         PublishError::NoName("/".into()),
-        PublishError::OtherDevice,
         PublishError::Cancelled,
         changed,
     ];

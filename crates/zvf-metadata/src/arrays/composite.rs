@@ -78,29 +78,3 @@ impl Document for GeometryEntry {
         m.extras(&mut self.extras);
     }
 }
-
-/// Attributes of the array `links_<geom>`.
-///
-/// ```
-/// use zvf_metadata::arrays::{ArrayAttributes as _, CompositeLinks};
-///
-/// let links = CompositeLinks { link_count: 30, link_width: 2, ..CompositeLinks::default() };
-/// assert_eq!(CompositeLinks::parse(links.to_attributes()), Ok(links));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CompositeLinks {
-    /// Number of rows.
-    pub link_count: i64,
-    /// Number of columns.
-    pub link_width: i64,
-    /// Unknown keys, which are kept.
-    pub extras: Object,
-}
-
-impl Document for CompositeLinks {
-    fn members(&mut self, m: &mut Members<'_>) {
-        m.required("link_count", &mut self.link_count);
-        m.required("link_width", &mut self.link_width);
-        m.extras(&mut self.extras);
-    }
-}

@@ -23,7 +23,7 @@ use super::{ArrayAttributes as _, Object, dtype};
 /// // `directed` and `store` exist nowhere else.
 /// assert!(LinksFamily::parse(serde_json::Map::new()).is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinksFamily {
     /// The tag: `links_family` or `cross_chunk_links`.
     pub zv_array: Option<String>,
@@ -57,11 +57,7 @@ impl LinksFamily {
             link_width,
             directed,
             store: store.into(),
-            sid_ndim: None,
-            num_links: None,
-            num_physical_records: None,
-            layout: None,
-            extras: Object::new(),
+            ..Self::default()
         }
     }
 
@@ -102,12 +98,6 @@ impl LinksFamily {
 
     /// The attribute that lists the segments.
     pub const SEGMENTS: &str = "zvf.segments";
-}
-
-impl Default for LinksFamily {
-    fn default() -> Self {
-        Self::new(0, 0, false, LinkStore::Canonical)
-    }
 }
 
 impl Document for LinksFamily {

@@ -15,8 +15,6 @@
 //! parametric                                       ParametricTypes
 //! parametric/{objects,names,groups}                ParametricArray
 //! geometry_index                                   GeometryIndex
-//! links_<geom>                                     CompositeLinks
-//! …/__shard_<id>                                   PackedShard
 //! headers/<format>                                 none: the attributes are the header
 //! ```
 //!
@@ -24,24 +22,23 @@
 //! printed by [`ArrayAttributes`]. Keys that a reader can do without are optional, even if a writer
 //! must write them.
 //!
-//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately.
+//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately; the index of
+//! the shards of 0.6 and 0.7 (`zvf-store`).
 
 mod column;
 mod composite;
 mod groups;
 mod links;
 mod object_index;
-mod packed;
 mod parametric;
 mod rows;
 mod vertices;
 
 pub use column::{Column, Dictionary};
-pub use composite::{CompositeLinks, GeometryEntry, GeometryIndex};
+pub use composite::{GeometryEntry, GeometryIndex};
 pub use groups::{GroupRange, Groups};
 pub use links::{LinkAttribute, LinkSegment, LinksFamily};
 pub use object_index::{IdForm, ObjectIndex};
-pub use packed::{PackedEntry, PackedShard};
 pub use parametric::{ParametricArray, ParametricType, ParametricTypes};
 pub use rows::{Absence, Rows};
 pub use vertices::{Fragments, Vertices};

@@ -24,8 +24,6 @@ const GROUPS: Parse = |a| Ok(Groups::parse(a)?.to_attributes());
 const TYPES: Parse = |a| Ok(ParametricTypes::parse(a)?.to_attributes());
 const PARAMETRIC: Parse = |a| Ok(ParametricArray::parse(a)?.to_attributes());
 const GEOMETRY: Parse = |a| Ok(GeometryIndex::parse(a)?.to_attributes());
-const COMPOSITE: Parse = |a| Ok(CompositeLinks::parse(a)?.to_attributes());
-const PACKED: Parse = |a| Ok(PackedShard::parse(a)?.to_attributes());
 
 fn object(value: &Value) -> Object {
     value.as_object().unwrap().clone()
@@ -83,11 +81,6 @@ fn every_key_round_trips() {
         (
             GEOMETRY,
             r#"{"mesh": {"array": "vertices_mesh", "vertex_count": 4, "links_array": "links_mesh", "has_links": true, "group": "mesh", "face_count": 2}}"#,
-        ),
-        (COMPOSITE, r#"{"link_count": 30, "link_width": 2, "new": 1}"#),
-        (
-            PACKED,
-            r#"{"shard_index": {"-1.0": [0, 24], "0.0": [24, 18446744073709551615]}, "new": 1}"#,
         ),
     ] {
         let value: Value = serde_json::from_str(text).unwrap();
@@ -152,13 +145,6 @@ fn faults_name_the_key() {
             "BadTag parametric_types.0.coefficients: expected a value, found nothing",
         ),
         (GEOMETRY, json!({"mesh": {}}), "BadTag mesh.array: expected a value, found nothing"),
-        (COMPOSITE, json!({"link_count": 1}), "BadTag link_width: expected a value, found nothing"),
-        (PACKED, json!({}), "BadTag shard_index: expected a value, found nothing"),
-        (
-            PACKED,
-            json!({"shard_index": {"0": [1, 2, 3]}}),
-            "BadShape shard_index.0: expected an offset and a length, found 3",
-        ),
     ] {
         let error = parse(object(&attributes)).unwrap_err().to_string();
         assert_eq!(error.replacen(" in metadata,", "", 1), message);

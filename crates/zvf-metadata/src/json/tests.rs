@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 fn read(text: &str) -> Result<Value, MetadataError> {
-    parse(text.as_bytes(), &Limits::GROUP, false).map(|(value, _)| value)
+    parse(text.as_bytes(), &Limits::GROUP, false).map(|parsed| parsed.value)
 }
 
 #[test]
@@ -200,15 +200,15 @@ fn a_presence_list_allocates_no_values() {
     let text = std::format!(
         r#"{{"nonempty_chunks": [1], "attributes": {{"nonempty_chunks": [{list}], "deep": {{"nonempty_chunks": ["x"]}}}}}}"#
     );
-    let (value, presence) = parse(text.as_bytes(), &limits, true).unwrap();
-    let presence = presence.unwrap();
+    let Parsed { value, keys, .. } = parse(text.as_bytes(), &limits, true).unwrap();
+    let presence = keys.unwrap();
     assert_eq!((presence.len(), presence.get(999)), (1000, Some("999.0")));
     assert_eq!(value["attributes"]["nonempty_chunks"], Value::Null);
     assert_eq!(value["attributes"]["deep"]["nonempty_chunks"], json!(["x"]));
     assert_eq!(value["nonempty_chunks"], json!([1]));
     assert_eq!(parse(text.as_bytes(), &limits, false).unwrap_err().class(), Class::LimitExceeded);
     let empty = parse(br#"{"attributes": {"nonempty_chunks": [ ]}}"#, &limits, true).unwrap();
-    assert_eq!(empty.1, Some(KeyList::default()));
+    assert_eq!(empty.keys, Some(KeyList::default()));
     for (item, found) in [("7", "a value"), ("[]", "a value"), ("{\"a\": 1}", "a value")] {
         let text = std::format!(r#"{{"attributes": {{"nonempty_chunks": ["0.0", {item}]}}}}"#);
         let error = parse(text.as_bytes(), &limits, true).unwrap_err();
@@ -218,7 +218,7 @@ fn a_presence_list_allocates_no_values() {
     let other_document =
         parse(br#"{"attributes": {"nonempty_chunks": "x"}}"#, &limits, true).unwrap();
     assert_eq!(
-        (other_document.1, &other_document.0["attributes"]["nonempty_chunks"]),
+        (other_document.keys, &other_document.value["attributes"]["nonempty_chunks"]),
         (None, &json!("x"))
     );
 }

@@ -93,7 +93,7 @@ fn what_is_missing_is_an_error_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let [present, absent] = ["there", "none"].map(|name| dir.path().join(name));
     fs::write(&present, "1").unwrap();
-    let done = exchange_names(&present, &absent);
+    let done = Disk::default().exchange(&present, &absent);
     assert!(matches!(done, Ok(false) | Err(_)), "{done:?}");
     assert_eq!(fs::read(&present).unwrap(), b"1");
 }

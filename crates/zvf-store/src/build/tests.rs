@@ -40,14 +40,26 @@ async fn begin(at: &Path) -> Result<Build> {
     Build::begin(at.to_str().unwrap(), options()).await
 }
 
-/// Builds a small store with one array over the grid.
-async fn small(build: &Build, payload: &'static [u8]) {
-    let level = json!({"zarr_vectors_level": {"level": 0, "vertex_count": 1, "arrays_present": ["vertices"]}});
+async fn level(build: &Build, vertices: u64) {
+    let level = json!({"level": 0, "vertex_count": vertices, "arrays_present": ["vertices"]});
+    let level = json!({"zarr_vectors_level": level});
     let level = GroupDoc::new(level.as_object().unwrap().clone());
     build.group("0", &level).await.unwrap();
+}
+
+/// Builds a small store with one array over the grid.
+async fn small(build: &Build, payload: &'static [u8]) {
+    level(build, 1).await;
     let cells = build.cells("0/vertices", CellPlan::new(vec![-1, 0], vec![1, 0])).unwrap();
     cells.put(&key("-1.0"), payload.into()).unwrap();
     cells.finish(|_| ()).await.unwrap();
+}
+
+/// Publishes a small store.
+async fn write(at: &Path, options: BuildOptions, payload: &'static [u8]) {
+    let build = Build::begin(at.to_str().unwrap(), options).await.unwrap();
+    small(&build, payload).await;
+    build.publish(&root()).await.unwrap();
 }
 
 fn names(at: &Path) -> Vec<String> {
@@ -268,19 +280,14 @@ async fn an_old_store_is_renamed_back() {
 async fn a_store_is_replaced_in_one_step() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a.zv");
-    let text = at.to_str().unwrap();
     for payload in [&b"old"[..], b"new"] {
-        let build = Build::begin(text, replacing()).await.unwrap();
-        small(&build, payload).await;
-        build.publish(&root()).await.unwrap();
+        write(&at, replacing(), payload).await;
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *payload);
         assert_eq!(names(dir.path()), ["a.zv"]);
     }
     // If names cannot be exchanged atomically, replacing takes two steps.
     let disk = Disk::default().without_exchange();
-    let build = Build::begin(text, BuildOptions { disk, ..replacing() }).await.unwrap();
-    small(&build, b"again").await;
-    build.publish(&root()).await.unwrap();
+    write(&at, BuildOptions { disk, ..replacing() }, b"again").await;
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
     assert_eq!(names(dir.path()), ["a.zv"]);
     // Through a symbolic link, the store is replaced and not the link.
@@ -288,9 +295,7 @@ async fn a_store_is_replaced_in_one_step() {
     {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&at, &link).unwrap();
-        let build = Build::begin(link.to_str().unwrap(), replacing()).await.unwrap();
-        small(&build, b"through").await;
-        build.publish(&root()).await.unwrap();
+        write(&link, replacing(), b"through").await;
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"through");
         assert_eq!(names(dir.path()), ["a.zv", "link"]);
     }
@@ -329,9 +334,7 @@ async fn refused_targets_are_named() {
     );
     let error = begin(&path("file/below")).await.unwrap_err();
     assert_eq!(error.class(), Class::Io);
-    let build = begin(&path("empty")).await.unwrap();
-    small(&build, b"x").await;
-    build.publish(&root()).await.unwrap();
+    write(&path("empty"), options(), b"x").await;
     assert!(path("empty/zarr.json").is_file());
     let left = names(dir.path());
     assert_eq!(left, ["empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
@@ -341,14 +344,10 @@ async fn refused_targets_are_named() {
 async fn backups_of_a_repair_do_not_block_a_build() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
-    let build = begin(&at).await.unwrap();
-    small(&build, b"old").await;
-    build.publish(&root()).await.unwrap();
+    write(&at, options(), b"old").await;
     fs::create_dir_all(dir.path().join("a.zvf/repair-1")).unwrap();
     fs::write(at.join("notes.txt"), "mine").unwrap();
-    let build = Build::begin(at.to_str().unwrap(), replacing()).await.unwrap();
-    small(&build, b"new").await;
-    build.publish(&root()).await.unwrap();
+    write(&at, replacing(), b"new").await;
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"new");
     assert_eq!(fs::read(at.join("notes.txt")).unwrap(), b"mine");
 }
@@ -358,9 +357,7 @@ async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
     let address = at.to_str().unwrap();
-    let build = begin(&at).await.unwrap();
-    small(&build, b"old").await;
-    build.publish(&root()).await.unwrap();
+    write(&at, options(), b"old").await;
     let source = Store::open(address, Default::default()).await.unwrap();
     let other_build = begin(&dir.path().join("b")).await.unwrap();
     other_build.check_source(&source).unwrap();
@@ -507,9 +504,7 @@ async fn the_largest_shard_is_read_with_the_usual_memory() {
         "InvalidArgument in 0/x, shards of 1024 x 1025 cells: expected at most 1048576 cells in one, \
          found 1049600: readers hold the index of all cells of a shard; 1024 x 513 would do",
     );
-    let level = json!({"zarr_vectors_level": {"level": 0, "vertex_count": 3, "arrays_present": ["vertices"]}});
-    let level = GroupDoc::new(level.as_object().unwrap().clone());
-    build.group("0", &level).await.unwrap();
+    level(&build, 3).await;
     build.publish(&root()).await.unwrap();
 
     let store = Store::open(at.to_str().unwrap(), OpenOptions::default()).await.unwrap();

@@ -1,27 +1,22 @@
 //! Decodes many chunks at once, on as many threads as are worthwhile.
 //!
 //! A chunk of a few kilobytes is decoded before another thread wakes up, so small batches stay on
-//! the calling thread. Large batches are distributed: inside a tokio runtime to its blocking
-//! threads, in one hop, otherwise to threads that end with the batch. They never use the caller's
-//! rayon pool: all its workers may be waiting for this very batch, and a waiting worker runs other
-//! tasks, which may wait for the result of this one.
+//! the calling thread. Large batches are distributed over threads.
 //!
 //! A chunk that decompresses to more than ordinary data would, or to more than a thread's share, is
 //! deferred until all others are done; deferred chunks are decoded one by one. So however many
 //! decompression bombs a batch contains, only one at a time takes memory. The part of their output
 //! that exceeds ordinary data counts against a single allowance of the batch.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
-use tokio::runtime::Handle;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Chain, Scratch};
-use crate::sync::lock;
+use crate::threads::on_threads;
 
 /// Limits on decoded bytes.
 #[derive(Clone, Copy, Debug)]
@@ -123,76 +118,15 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     run: impl Fn(I, &mut Scratch) -> T + Send + Sync + 'static,
 ) -> Vec<T> {
     if work < MIN_THREAD_BYTES {
-        return run_here(items, run);
+        let mut scratch = Scratch::default();
+        return items.into_iter().map(|item| run(item, &mut scratch)).collect();
     }
     let threads = rayon::current_num_threads().min(saturating_usize(work / MIN_THREAD_BYTES));
-    let threads = threads.min(items.len());
-    let Ok(runtime) = Handle::try_current() else {
-        if threads < 2 {
-            return run_here(items, run);
-        }
-        let queue = Queue::new(items, run);
-        return sort_results(std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| queue.drain())).collect();
-            let mut done = vec![queue.drain()];
-            for handle in others {
-                match handle.join() {
-                    Ok(more) => done.push(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            done
-        }));
-    };
-    let queue = Arc::new(Queue::new(items, run));
-    let hops = (0..threads.max(1)).map(|_| {
-        let queue = Arc::clone(&queue);
-        runtime.spawn_blocking(move || queue.drain())
-    });
-    let mut done = Vec::with_capacity(threads);
-    for joined in join_all(hops).await {
-        match joined {
-            Ok(part) => done.push(part),
-            Err(stopped) => match stopped.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, and this future with it: nobody will poll it again.
-                Err(_cancelled) => std::future::pending().await,
-            },
-        }
+    match on_threads(items, threads, || std::future::ready(()), run).await {
+        Some(done) => done,
+        // The runtime is shutting down, and this future with it: nobody will poll it again.
+        None => std::future::pending().await,
     }
-    sort_results(done)
-}
-
-/// Items that several threads take one after the other.
-struct Queue<I, F> {
-    items: Mutex<std::iter::Enumerate<std::vec::IntoIter<I>>>,
-    run: F,
-}
-
-impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
-    fn new(items: Vec<I>, run: F) -> Self {
-        Self { items: Mutex::new(items.into_iter().enumerate()), run }
-    }
-
-    /// Runs items until none are left; returns each result with its position.
-    fn drain(&self) -> Vec<(usize, T)> {
-        let mut scratch = Scratch::default();
-        let next = || lock(&self.items).next();
-        let run = |(place, item)| (place, (self.run)(item, &mut scratch));
-        std::iter::from_fn(next).map(run).collect()
-    }
-}
-
-/// Returns the results of all threads in the order of their positions.
-fn sort_results<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
-    let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|(place, _)| *place);
-    all.into_iter().map(|(_, made)| made).collect()
-}
-
-fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
-    let mut scratch = Scratch::default();
-    items.into_iter().map(|item| run(item, &mut scratch)).collect()
 }
 
 /// The smallest number of compressed bytes that justifies another thread.

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use zvf_blosc::{BloscError, Chunk, Decoder, Layout, StoredParts, parse_header};
+use zvf_blosc::{BloscError, Chunk, Decoder, Layout, StoredParts, merge_spans, parse_header};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::checked_usize;
@@ -53,17 +53,8 @@ impl Blocks {
 
     /// Returns the bytes of the chunk that `ranges` need, ascending and disjoint.
     pub(crate) fn spans(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        let mut spans: Vec<Range<u64>> =
-            self.runs(ranges).into_iter().flat_map(|run| self.0.spans_needed(run)).collect();
-        spans.sort_unstable_by_key(|span| (span.start, span.end));
-        let mut apart: Vec<Range<u64>> = Vec::with_capacity(spans.len());
-        for span in spans {
-            match apart.last_mut() {
-                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-                _ => apart.push(span),
-            }
-        }
-        apart
+        let runs = self.runs(ranges).into_iter();
+        merge_spans(runs.flat_map(|run| self.0.spans_needed(run)).collect())
     }
 
     /// Returns the decoded bytes of each of `ranges`; `parts` contains the [`spans`](Self::spans)

@@ -35,6 +35,7 @@ use super::span::length;
 use super::tiny::read_flat;
 use super::utf32::widen_text;
 use crate::codec::{Caps, Items, swap_items};
+use crate::item_box::paste_items;
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -445,8 +446,8 @@ impl DenseArray {
         for some in touched.chunks(batch) {
             for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
                 if let Some(chunk) = chunk? {
-                    let pasted = grid.paste(&chunk, index, range, &mut out);
-                    pasted.ok_or_else(|| self.missing_rows())?;
+                    let [from, to] = grid.boxes(index, range);
+                    paste_items(saturating_usize(grid.width), (&chunk, &from), (&mut out, &to));
                 }
             }
         }

@@ -7,7 +7,9 @@ use std::borrow::Borrow;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use zvf_format::num::{checked_usize, saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64};
+
+use crate::item_box::ItemBox;
 
 /// A regular grid of chunks over an array of fixed-size items.
 #[derive(Clone, Debug)]
@@ -54,25 +56,14 @@ impl Grid {
 
     /// Returns the chunks that contain `rows`, in C order; `None` if there are more than `max`.
     pub(crate) fn touched_chunks(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
-        let mut spans = Vec::with_capacity(self.shape.len());
-        for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
+        let axes = self.shape.iter().zip(&self.chunk).enumerate();
+        let spans = axes.map(|(axis, (&extent, &chunk))| {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
-            spans.push(items.start / chunk..items.end.div_ceil(chunk.get()));
-        }
-        let count = spans.iter().try_fold(1_u64, |count, span: &Range<u64>| {
-            count.checked_mul(span.end.checked_sub(span.start)?)
-        })?;
-        if count > max {
-            return None;
-        }
-        let mut all = vec![Vec::new()];
-        for span in spans {
-            let longer = all.iter().flat_map(|index: &Vec<u64>| {
-                span.clone().map(move |last| [index.as_slice(), &[last]].concat())
-            });
-            all = longer.collect();
-        }
-        Some(all)
+            (items.start / chunk, items.end.div_ceil(chunk.get()))
+        });
+        let (start, stop) = spans.unzip();
+        let touched = ItemBox { start, stop };
+        (touched.items() <= max).then(|| touched.indexes().collect())
     }
 
     /// Returns the position of chunk `index` in the grid, in C order; `None` if it overflows 64
@@ -82,85 +73,21 @@ impl Grid {
         linear_index(index, counts.map(|(extent, chunk)| extent.div_ceil(chunk.get())))
     }
 
-    /// Copies the items of `rows` from `bytes`, which is all of chunk `index`, to their positions
-    /// in `to`, which holds all of `rows`. Returns `None` if either is shorter than its shape
-    /// requires, or `rows` does not intersect the chunk.
-    pub(crate) fn paste(
-        &self,
-        bytes: &[u8],
-        index: &[u64],
-        rows: &Range<u64>,
-        to: &mut [u8],
-    ) -> Option<()> {
-        let extents = self.shape.iter().zip(index.iter().zip(&self.chunk)).enumerate();
-        let axes: Vec<AxisOverlap> = extents
-            .map(|(axis, (&extent, (&index, &chunk)))| {
-                let target = if axis == 0 { rows.clone() } else { 0..extent };
-                AxisOverlap::new(index.checked_mul(chunk.get())?, chunk.get(), &target)
-            })
-            .collect::<Option<_>>()?;
-        let (outer, run) = match axes.split_last() {
-            Some((last, outer)) => (outer, last.clone()),
-            None => {
-                (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
-            }
-        };
-        let width = saturating_usize(self.width); // what does not fit is in neither buffer
-        let len = run.count.checked_mul(width)?;
-        let mut at = vec![0_usize; outer.len()];
-        loop {
-            let (mut from, mut into) = (0_usize, 0_usize);
-            for (axis, &at) in outer.iter().zip(&at) {
-                from = from.checked_mul(axis.chunk)?.checked_add(axis.from)?.checked_add(at)?;
-                into = into.checked_mul(axis.target)?.checked_add(axis.to)?.checked_add(at)?;
-            }
-            let from = from.checked_mul(run.chunk)?.checked_add(run.from)?.checked_mul(width)?;
-            let into = into.checked_mul(run.target)?.checked_add(run.to)?.checked_mul(width)?;
-            to.get_mut(into..)?.get_mut(..len)?.copy_from_slice(bytes.get(from..)?.get(..len)?);
-            if !advance(&mut at, outer) {
-                return Some(());
+    /// Returns the box of a chunk, which must have items in `rows`, and that of these rows.
+    pub(crate) fn boxes(&self, index: &[u64], rows: &Range<u64>) -> [ItemBox; 2] {
+        // The last chunk may reach beyond 2^64; what is beyond the rows does not count.
+        let axes = index.iter().zip(&self.chunk);
+        let start: Vec<u64> = axes.map(|(at, chunk)| at.saturating_mul(chunk.get())).collect();
+        let ends = start.iter().zip(&self.chunk);
+        let stop = ends.map(|(at, chunk)| at.saturating_add(chunk.get())).collect();
+        let mut all = ItemBox::whole(&self.shape);
+        for (ends, row) in [(&mut all.start, rows.start), (&mut all.stop, rows.end)] {
+            if let Some(first) = ends.first_mut() {
+                *first = row;
             }
         }
+        [ItemBox { start, stop }, all]
     }
-}
-
-/// The overlap of a chunk and a target along one axis.
-#[derive(Clone, Debug)]
-struct AxisOverlap {
-    from: usize,   // first common item, counted in the chunk
-    to: usize,     // the same, counted in the target
-    count: usize,  // common items
-    chunk: usize,  // items of the chunk
-    target: usize, // items of the target
-}
-
-impl AxisOverlap {
-    /// Returns the overlap of `chunk` items from `start` on with `target`; `None` if it is empty or
-    /// does not fit in memory.
-    fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
-        let low = start.max(target.start);
-        // The last chunk may reach beyond 2^64; anything beyond the target does not count.
-        let high = start.saturating_add(chunk).min(target.end);
-        Some(Self {
-            from: checked_usize(low.checked_sub(start)?)?,
-            to: checked_usize(low.checked_sub(target.start)?)?,
-            count: checked_usize(high.checked_sub(low)?).filter(|count| *count > 0)?,
-            chunk: checked_usize(chunk)?,
-            target: checked_usize(target.end.checked_sub(target.start)?)?,
-        })
-    }
-}
-
-/// Moves to the next position along the axes, last one fastest; returns false after the last.
-fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
-    for (at, axis) in at.iter_mut().zip(axes).rev() {
-        *at = at.saturating_add(1); // at most the count
-        if *at < axis.count {
-            return true;
-        }
-        *at = 0;
-    }
-    false
 }
 
 /// Returns the position of an item in C order, if 64 bits can count it.
@@ -194,6 +121,7 @@ pub(crate) fn fill_buffer(len: u64, item: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item_box::paste_items;
 
     fn grid(shape: &[u64], chunk: &[u64]) -> Grid {
         Grid::new(shape.into(), chunk, 1).unwrap()
@@ -237,18 +165,17 @@ mod tests {
             let mut to = vec![b'?'; expected.len()];
             for (index, bytes) in chunks {
                 if grid.touched_chunks(&rows, 9).unwrap().contains(&index.to_vec()) {
-                    grid.paste(bytes, index, &rows, &mut to).unwrap();
+                    let [from, into] = grid.boxes(index, &rows);
+                    paste_items(1, (bytes, &from), (&mut to, &into));
                 }
             }
             assert_eq!(to, expected, "{rows:?}");
         }
         let mut item = [0];
         let scalar = Grid::new([].into(), &[], 1).unwrap();
-        scalar.paste(b"a", &[], &(0..1), &mut item).unwrap();
+        let [from, into] = scalar.boxes(&[], &(0..1));
+        paste_items(1, (b"a", &from), (&mut item, &into));
         assert_eq!(item, *b"a");
-        // A chunk that is too short, and one that the rows do not intersect.
-        assert_eq!(grid.paste(b"abcfg", &[0, 0], &(0..3), &mut [0; 15]), None);
-        assert_eq!(grid.paste(b"abcfgh", &[0, 0], &(2..3), &mut [0; 5]), None);
     }
 
     #[test]

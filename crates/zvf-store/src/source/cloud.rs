@@ -13,7 +13,7 @@ use url::Url;
 use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 
-use super::remote::refusal::Connector;
+use super::remote::clients::Connector;
 use crate::error::{BackendAnswer, backend_error};
 use crate::options::{OpenOptions, Timeouts};
 

@@ -123,12 +123,6 @@ impl Source {
         Ok(Self::Local(Local::open(path, budget.clone())?))
     }
 
-    /// Returns the directory `path`, for files whose bytes are released soon.
-    pub(crate) fn with_buffer_pool(path: &std::path::Path, budget: &Budget) -> Result<Self> {
-        check_folders(path)?;
-        Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?))
-    }
-
     /// Returns the directory `path`, with large files read through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn open_mapped(

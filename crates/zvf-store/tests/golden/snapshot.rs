@@ -9,7 +9,7 @@ use archives::{files, in_memory};
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_publish::exchange_names;
+use zvf_publish::Disk;
 use zvf_store::{Caching, OpenOptions, Store};
 
 /// Copies the small store to its own folder, under this name.
@@ -56,7 +56,7 @@ async fn a_folder_that_is_replaced_is_noticed_and_never_mixed() {
     let old = first_cell(&store).await.unwrap();
     assert!(!store.is_replaced() && store.revalidate().await.unwrap().is_none());
 
-    if !exchange_names(&path, &replacement).unwrap() {
+    if !Disk::default().exchange(&path, &replacement).unwrap() {
         fs::rename(&path, dir.path().join("aside")).unwrap();
         fs::rename(&replacement, &path).unwrap();
         fs::rename(dir.path().join("aside"), &replacement).unwrap();

@@ -20,13 +20,13 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_store::OpenOptions;
+use zvf_store::item_box::{ItemBox, paste_items};
 
 use super::frame::{BlockArray, Places};
 use super::new::NewBlocks;
 use super::write::BlockFile;
 use crate::error::request_error;
 use crate::memory::Memory;
-use crate::region::{Region, paste};
 use crate::slice::Slice;
 
 /// Changes to a block array, which become visible together.
@@ -61,7 +61,7 @@ pub struct BlockEdit {
 /// The items of a box.
 #[derive(Debug)]
 struct Written {
-    place: Region,
+    place: ItemBox,
     items: Bytes, // as many as the box has
 }
 
@@ -116,7 +116,7 @@ impl BlockEdit {
         if axes.iter().any(|axis| axis.step != 1) {
             return Err(request_error("step", "1, to write", "another"));
         }
-        let place = Region {
+        let place = ItemBox {
             start: axes.iter().map(|axis| axis.start).collect(),
             stop: axes.iter().map(|axis| axis.stop).collect(),
         };
@@ -139,7 +139,7 @@ impl BlockEdit {
             others.fold(u64::from(self.array.item_size()), |n, (_, e)| n.saturating_mul(*e));
         let len = to_u64(items.len());
         let layers = len.checked_div(layer).filter(|layers| layers.checked_mul(layer) == Some(len));
-        let mut place = Region::whole(&self.shape);
+        let mut place = ItemBox::whole(&self.shape);
         let ends = (place.start.get_mut(axis), place.stop.get_mut(axis), layers);
         let (Some(start), Some(stop), Some(layers)) = ends else {
             let rule = "an axis of the array, and whole layers of it";
@@ -150,7 +150,7 @@ impl BlockEdit {
         self.push(place, items)
     }
 
-    fn push(&mut self, place: Region, items: Bytes) -> Result<()> {
+    fn push(&mut self, place: ItemBox, items: Bytes) -> Result<()> {
         let byte_len = place.items().checked_mul(self.array.item_size().into());
         if byte_len != Some(to_u64(items.len())) {
             let expected = Expected::Exactly(byte_len.unwrap_or(u64::MAX).into()); // for the message
@@ -179,7 +179,7 @@ impl BlockEdit {
         let mut places = self.array.places();
         let mut edited = EditCounts::default();
         while let Some((start, stop)) = file.writer().next_box() {
-            let chunk = Region { start, stop };
+            let chunk = ItemBox { start, stop };
             if self.writes.iter().any(|write| write.place.meets(&chunk)) {
                 let items = self.apply_writes(&chunk, memory).await?;
                 file.writer().put_chunk(&items)?;
@@ -195,17 +195,17 @@ impl BlockEdit {
     }
 
     /// Returns the items of a chunk after the writes.
-    async fn apply_writes(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>> {
+    async fn apply_writes(&self, chunk: &ItemBox, memory: &Memory) -> Result<Vec<u8>> {
         let item = usize_from_u32(self.array.item_size());
         let mut items = vec![0; saturating_usize(chunk.items()) * item]; // less than 2 GiB
         let before = chunk.clamp_to(self.array.shape());
         if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {
             let slice = Slice::from_bounds(&before.start, &before.stop);
             let values = self.array.slice(&slice, memory).await?;
-            paste(item, (values.bytes(), &before), (&mut items, chunk));
+            paste_items(item, (values.bytes(), &before), (&mut items, chunk));
         }
         for write in &self.writes {
-            paste(item, (&write.items, &write.place), (&mut items, chunk));
+            paste_items(item, (&write.items, &write.place), (&mut items, chunk));
         }
         Ok(items)
     }
@@ -215,7 +215,7 @@ impl BlockEdit {
         &self,
         frame: &Frame<'_>,
         places: &mut Places<'_>,
-        chunk: &Region,
+        chunk: &ItemBox,
         file: &mut BlockFile,
     ) -> Result<()> {
         let geometry = self.array.geometry();

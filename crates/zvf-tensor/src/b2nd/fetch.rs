@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
-use zvf_blosc::{Decoder, Layout, StoredParts};
+use zvf_blosc::{Decoder, Layout, StoredParts, merge_spans};
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -43,12 +43,7 @@ pub(super) async fn selection(
         let place = places.get(&frame, part.number())?;
         let bytes = part.blocks_touched() * u64::from(array.geometry().block_size()); // of one chunk
         if bytes > max_bytes {
-            return Err(Error::new(
-                Class::LimitExceeded,
-                "bytes of blocks",
-                Expected::AtMost(max_bytes.into()),
-                bytes,
-            ));
+            return Err(Error::limit("bytes of blocks", max_bytes, bytes));
         }
         held += bytes;
         wave.push((part, place));
@@ -140,20 +135,8 @@ async fn flush(
 
 /// Returns the spans of a chunk that its blocks occupy.
 fn needed_spans(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Range<u64>> {
-    let mut spans: Vec<Range<u64>> = Vec::new();
-    for block in part.blocks() {
-        spans.extend(layout.spans_needed(decoded_range(array, block.number())));
-    }
-    spans.sort_by_key(|span| (span.start, span.end));
-    spans.dedup();
-    let mut merged: Vec<Range<u64>> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match merged.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            _ => merged.push(span),
-        }
-    }
-    merged
+    let ranges = part.blocks().map(|block| decoded_range(array, block.number()));
+    merge_spans(ranges.flat_map(|range| layout.spans_needed(range)).collect())
 }
 
 /// Returns the decoded bytes of a chunk that belong to block `number`.

@@ -3,7 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, usize_from_u32};
-use zvf_format::{Class, Expected};
+use zvf_store::item_box::ItemBox;
 use zvf_tet::MemoryBudget;
 
 use super::fetch;
@@ -11,7 +11,6 @@ use super::frame::BlockArray;
 use super::values::BlockValues;
 use crate::error::request_error;
 use crate::memory::Memory;
-use crate::region::Region;
 use crate::slice::Slice;
 
 impl BlockArray {
@@ -31,7 +30,7 @@ impl BlockArray {
     ///
     /// # Errors
     ///
-    /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded,
+    /// When the slice does not fit the array; `LimitExceeded`, before anything is decoded,
     /// when it is more than `memory` allows; otherwise when one of its chunks or blocks is damaged
     /// or cannot be read.
     #[boxed]
@@ -40,12 +39,7 @@ impl BlockArray {
         let max_bytes = memory.limit(MemoryBudget::DEFAULT);
         let selection = self.geometry().select(&start, &stop)?;
         if selection.bytes() > max_bytes {
-            return Err(Error::new(
-                Class::LimitExceeded,
-                "bytes of a selection",
-                Expected::AtMost(max_bytes.into()),
-                selection.bytes(),
-            ));
+            return Err(Error::limit("bytes of a selection", max_bytes, selection.bytes()));
         }
         let bytes = fetch::selection(self, &selection, max_bytes).await?;
         self.file().check()?;
@@ -76,7 +70,7 @@ fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (V
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil(*step)).collect();
     let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n)); // in memory, or an extent is 0
     let mut out = Vec::with_capacity(saturating_usize(total) * item);
-    let (mut at, all) = (vec![0_u64; shape.len()], Region::whole(&counts));
+    let (mut at, all) = (vec![0_u64; shape.len()], ItemBox::whole(&counts));
     for _ in 0..total {
         let mut place = 0_u64;
         for ((at, step), extent) in at.iter().zip(steps).zip(shape) {

@@ -24,11 +24,11 @@ use zvf_blosc::{Encoder, constant_chunk};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_publish::CommitGate;
+use zvf_publish::{CommitGate, StagingDir};
 
 use super::new::NewBlocks;
 use crate::error::{finish_with_start, request_error, write_error};
-use crate::publish::{AtomicTensorFile, NewFolder};
+use crate::publish::{AtomicTensorFile, new_folder};
 
 /// The constant value of an array.
 ///
@@ -297,7 +297,7 @@ pub struct BlockFile {
 #[derive(Debug)]
 enum Place {
     Frame(AtomicTensorFile),
-    Sparse(NewFolder),
+    Sparse(StagingDir),
 }
 
 impl BlockFile {
@@ -330,7 +330,7 @@ impl BlockFile {
             let out = file.file().try_clone().map_err(write_error)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }
-        let folder = NewFolder::create(path, replace, super::frame::INDEX, gate)?;
+        let folder = new_folder(path, replace, super::frame::INDEX, gate)?;
         let index = folder.path().join(super::frame::INDEX);
         let out =
             OpenOptions::new().write(true).create_new(true).open(index).map_err(write_error)?;
@@ -353,7 +353,7 @@ impl BlockFile {
         file.sync_all().map_err(write_error)?;
         match self.place {
             Place::Frame(new) => new.publish(),
-            Place::Sparse(new) => new.publish(),
+            Place::Sparse(new) => Ok(new.publish()?),
         }
     }
 }

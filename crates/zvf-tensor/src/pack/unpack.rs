@@ -9,16 +9,16 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Node};
+use zvf_store::item_box::{ItemBox, paste_items};
 use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, VerbatimArray};
 
 use super::plan::is_cells;
-use crate::pause::pause;
-use crate::region::{Region, paste};
 
 /// The progress of unpacking.
 ///
@@ -170,7 +170,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<()> {
         // The next cells are probably about as large; the batch is sized to fit the byte limit.
         let mean = (batch_bytes / some.len()).max(1);
         count = (BATCH_BYTES / mean).clamp(1, MAX_CELLS);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<()> {
             array.put_rows(&[index], &some)?;
         }
         (at, index) = (end, index + 1);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
@@ -204,12 +204,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
     let item = to_u64(dense.fill().len()).max(dense.dtype().size);
     let bytes = chunk.iter().fold(item, |bytes, n| bytes.saturating_mul(*n));
     if bytes > max_bytes {
-        return Err(Error::new(
-            Class::LimitExceeded,
-            "bytes of a chunk",
-            Expected::AtMost(max_bytes.into()),
-            bytes,
-        ));
+        return Err(Error::limit("bytes of a chunk", max_bytes, bytes));
     }
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);
@@ -220,20 +215,15 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
             std::iter::once(end - at).chain(shape.iter().skip(1).copied()).collect();
         let counts: Vec<u64> =
             band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
-        let (mut coords, all) = (vec![0_u64; counts.len()], Region::whole(&counts));
-        loop {
-            let items = cut(&bytes, &band_shape, &chunk, &coords, dense);
-            let mut index = coords.clone();
+        for mut index in ItemBox::whole(&counts).indexes() {
+            let items = cut(&bytes, &band_shape, &chunk, &index, dense);
             if let Some(first) = index.first_mut() {
                 *first = band;
             }
             put(array, &index, dense, &items)?;
-            if !all.advance(&mut coords) {
-                break;
-            }
         }
         (at, band) = (end, band + 1);
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }
@@ -259,7 +249,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
     let start: Vec<u64> = coords.iter().zip(chunk).map(|(at, n)| at * n).collect();
     let stop = start.iter().zip(chunk).map(|(at, n)| at.saturating_add(*n)).collect();
     let mut out = dense.fill().repeat(saturating_usize(chunk.iter().product()));
-    paste(width, (bytes, &Region::whole(shape)), (&mut out, &Region { start, stop }));
+    paste_items(width, (bytes, &ItemBox::whole(shape)), (&mut out, &ItemBox { start, stop }));
     out.into()
 }
 

@@ -6,6 +6,7 @@
 use std::io::{Seek, Write};
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
@@ -16,7 +17,6 @@ use zvf_tet::pack::encode_documents;
 
 use super::options::PackOptions;
 use super::plan::{self, Content, Part};
-use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
 
 /// The progress of packing.
@@ -81,7 +81,7 @@ pub async fn pack<W: Write + Seek>(
         let array = plan::array(store, key, &doc, options).await?;
         packed.arrays += u64::from(!array.is_empty());
         parts.extend(array);
-        pause().await;
+        yield_now().await;
     }
     drop(documents);
     // The documents come first, then small datasets: tables of cells and indexes of fragments,
@@ -123,7 +123,7 @@ async fn write<W: Write + Seek>(
                 rest = after;
                 packed.cells += to_u64(some.len());
                 on_progress(packed);
-                pause().await;
+                yield_now().await;
             }
         }
         Content::Rows(rows, sized) => {
@@ -137,7 +137,7 @@ async fn write<W: Write + Seek>(
                 rest = after;
                 packed.cells += to_u64(some.len());
                 on_progress(packed);
-                pause().await;
+                yield_now().await;
             }
         }
         Content::Items(dense) => {
@@ -174,7 +174,7 @@ async fn items<W: Write + Seek>(
         });
         // When no chunk is left, the writer refuses even an empty one.
         writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
-        pause().await;
+        yield_now().await;
     }
     Ok(())
 }

@@ -14,28 +14,12 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use zvf_error::{Error, Result};
-use zvf_tet::{DECODED_CAP, Severity, TensorCodec};
+pub use zvf_tet::Severity as Weight;
+use zvf_tet::{DECODED_CAP, TensorCodec};
 
 use super::file::TensorFile;
 use crate::error::in_dataset;
 use crate::memory::Memory;
-
-/// The severity of a fault.
-///
-/// ```
-/// use zvf_tensor::Weight;
-///
-/// assert!(Weight::Note < Weight::Error);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
-    /// Information, not a fault.
-    Note,
-    /// A strict reader refuses it.
-    Lint,
-    /// Every reader that checks refuses it.
-    Error,
-}
 
 /// One finding of verification.
 ///
@@ -43,11 +27,11 @@ pub enum Weight {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/reject/24_zstd_garbage.tet");
-/// use zvf_tensor::{Memory, TensorFile};
+/// use zvf_tensor::{Memory, TensorFile, Weight};
 ///
 /// let file = TensorFile::open(path, &Default::default()).await?;
 /// let faults = file.verify(true, &Memory::default()).await?;
-/// assert_eq!(faults[0].rule, "R1");
+/// assert_eq!((faults[0].rule, faults[0].weight), ("R1", Weight::Error));
 /// # Ok(())
 /// # }
 /// ```
@@ -80,12 +64,8 @@ impl TensorFile {
         {
             let parsed = self.container().view()?;
             let _told = parsed.check(&mut |finding| {
-                let weight = match finding.severity {
-                    Severity::Note => Weight::Note,
-                    Severity::Lint => Weight::Lint,
-                    Severity::Error => Weight::Error,
-                };
                 let (rule, error) = (finding.rule.id(), finding.error.into());
+                let weight = finding.severity;
                 faults.push(Fault { rule, weight, error });
                 if faults.len() < MAX_FAULTS {
                     ControlFlow::Continue(())

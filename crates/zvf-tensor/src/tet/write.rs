@@ -233,37 +233,22 @@ impl<W: Write + Seek> TetWriter<W> {
             ));
         }
         let all = Selection::all(&geometry)?;
-        let mut left = geometry.tile_count();
-        while left > 0 {
-            let mut wave = Vec::new();
-            let mut held = 0_u64;
-            // The layout advances only when a chunk is placed, so tiles of a wave are counted here.
-            let mut ahead = Ahead::new(&geometry, geometry.tile_count() - left);
-            while let Some(tile) = ahead.next().filter(|_| held < WAVE) {
+        let mut next = 0;
+        while next < geometry.tile_count() {
+            let (mut wave, mut held) = (Vec::new(), 0_u64);
+            while let Some(tile) = geometry.nth_tile(next).filter(|_| held < WAVE) {
                 held += tile.byte_len();
                 wave.push(tile);
+                next += 1;
             }
-            let cut = |tile: &Tile| cut_out(elements, &all, tile);
-            match compression {
-                Compression::None => {
-                    for tile in &wave {
-                        let chunk = cut(tile);
-                        self.put_packed(&chunk, None)?;
-                    }
-                }
-                Compression::Zstd(_) => {
-                    let pack = |tile: &Tile| {
-                        let chunk = cut(tile);
-                        compress_chunk(&chunk, compression).map(|packed| (chunk, packed))
-                    };
-                    let chunks: Result<Vec<_>> =
-                        wave.iter().collect::<Vec<_>>().into_par_iter().map(pack).collect();
-                    for (chunk, packed) in chunks? {
-                        self.put_packed(&chunk, packed.as_deref())?;
-                    }
-                }
+            let pack = |tile: Tile| {
+                let chunk = cut_out(elements, &all, &tile);
+                compress_chunk(&chunk, compression).map(|packed| (chunk, packed))
+            };
+            let chunks: Result<Vec<_>> = wave.into_par_iter().map(pack).collect();
+            for (chunk, packed) in chunks? {
+                self.put_packed(&chunk, packed.as_deref())?;
             }
-            left -= to_u64(wave.len());
         }
         Ok(())
     }
@@ -369,32 +354,6 @@ impl<W: Write + Seek> TetWriter<W> {
         }
         let error = Error::new(Class::InvalidArgument, "bytes of a chunk", tile.byte_len(), found);
         Err(in_dataset(error, tensor.name()))
-    }
-}
-
-/// Iterates over the tiles of a grid from one position on.
-struct Ahead<'g> {
-    geometry: &'g TileGeometry,
-    at: u64,
-}
-
-impl<'g> Ahead<'g> {
-    const fn new(geometry: &'g TileGeometry, at: u64) -> Self {
-        Self { geometry, at }
-    }
-
-    fn next(&mut self) -> Option<Tile> {
-        let mut coords = [0; zvf_tet::MAX_RANK];
-        let mut rest = self.at;
-        for (c, count) in coords.iter_mut().zip(self.geometry.counts()).rev() {
-            *c = rest.checked_rem(*count)?;
-            rest = rest.checked_div(*count)?;
-        }
-        if rest > 0 {
-            return None;
-        }
-        self.at += 1;
-        self.geometry.tile(coords.get(..self.geometry.rank())?)
     }
 }
 

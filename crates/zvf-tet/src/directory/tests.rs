@@ -46,7 +46,6 @@ fn golden_bytes_both_ways() {
     assert!(Directory::empty().iter().next().is_none());
 }
 
-#[cfg(feature = "alloc")]
 #[test]
 fn records_have_the_typed_bytes() {
     let bytes = three_records();
@@ -131,7 +130,6 @@ fn invalid_and_unusual_datasets_are_reported() {
 
 proptest! {
     /// Encoded datasets are read back.
-    #[cfg(feature = "alloc")]
     #[test]
     fn round_trip(
         datasets in prop::collection::vec(

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::TetRule;
-use crate::testing::{two_tiles, with_footer};
+use crate::tests::{two_tiles, with_footer};
 
 /// Opens by ranges, starting with `first` bytes of both ends; returns the requested ranges in
 /// order.

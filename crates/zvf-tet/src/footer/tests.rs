@@ -141,7 +141,6 @@ fn each_check_has_its_message() {
     }
 }
 
-#[cfg(feature = "alloc")]
 #[test]
 fn only_plain_footers_are_written() {
     assert_eq!(encode_footer(b"{}").unwrap(), b"{}\x02\0\0\0\0\0\0\0\x01\0\0\0THST");

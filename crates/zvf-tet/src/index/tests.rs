@@ -32,7 +32,6 @@ fn golden_bytes_both_ways() {
     assert_eq!(index.rows(), rows);
     assert_eq!(index.memory_budget(), MemoryBudget::new(5000, 42));
     assert!(index.lints().is_empty());
-    #[cfg(feature = "alloc")]
     assert_eq!(Index::encode(MemoryBudget::new(5000, 42), &rows), bytes);
 
     let [_, zstd] = index.rows() else { panic!() };

@@ -6,7 +6,7 @@ use std::string::ToString;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::two_tiles;
+use crate::tests::two_tiles;
 use crate::{TensorDtype, TetView};
 
 fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {

@@ -26,7 +26,7 @@ use crate::{MAX_RANK, TensorDtype, TileGeometry};
 /// use zvf_tet::TensorDtype;
 ///
 /// let text = Carrier::for_data_type("fixed_length_utf32", Some(48)).unwrap();
-/// assert_eq!((text.element(), text.elements_per_value()), (TensorDtype::U32, 12));
+/// assert_eq!((text.element(), text.value_size()), (TensorDtype::U32, 48));
 /// assert_eq!(text.geometry(&[100], &[64]).unwrap().shape(), [100, 12]);
 /// assert_eq!(Carrier::for_data_type("variable_length_bytes", None), None);
 /// ```
@@ -84,12 +84,6 @@ impl Carrier {
         self.element
     }
 
-    /// Returns the number of elements per value.
-    #[must_use]
-    pub const fn elements_per_value(&self) -> u64 {
-        self.per_value
-    }
-
     /// Returns the size of one value in bytes.
     #[must_use]
     pub const fn value_size(&self) -> u64 {
@@ -144,11 +138,7 @@ mod tests {
         ];
         for (name, size, carrier) in table {
             let found = Carrier::for_data_type(name, size);
-            assert_eq!(
-                found.map(|c| (c.element(), c.elements_per_value())),
-                carrier,
-                "{name} {size:?}"
-            );
+            assert_eq!(found.map(|c| (c.element(), c.per_value)), carrier, "{name} {size:?}");
             if let (Some(size), Some(found)) = (size, found) {
                 assert_eq!(found.value_size(), size);
             }

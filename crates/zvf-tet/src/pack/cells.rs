@@ -16,7 +16,6 @@
 
 use core::cmp::Ordering;
 
-#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use zerocopy::little_endian::I64;
@@ -268,7 +267,6 @@ pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
 /// # Errors
 ///
 /// When a cell has another number of coordinates or is out of order, or there are 2^63 rows.
-#[cfg(feature = "alloc")]
 pub fn encode_cells<C: AsRef<[i64]>>(
     rank: usize,
     cells: impl IntoIterator<Item = (C, u64)>,
@@ -321,5 +319,5 @@ const EXTRA: u64 = 2;
 /// Bytes of one number.
 const ITEM: u64 = 8;
 
-#[cfg(all(test, feature = "alloc"))]
+#[cfg(test)]
 mod tests;

@@ -170,5 +170,5 @@ fn refuse(
     FormatError::new(class, Part::Pack, field, 0, expected, found)
 }
 
-#[cfg(all(test, feature = "alloc"))]
+#[cfg(test)]
 mod tests;

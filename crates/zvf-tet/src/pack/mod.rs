@@ -31,11 +31,9 @@ mod contents;
 mod documents;
 
 pub use carrier::Carrier;
-#[cfg(feature = "alloc")]
 pub use cells::encode_cells;
 pub use cells::{Cell, CellTable, cells_geometry};
 pub use contents::{Contents, PackedArray};
-#[cfg(feature = "alloc")]
 pub use documents::encode_documents;
 pub use documents::{DocumentPath, Documents};
 

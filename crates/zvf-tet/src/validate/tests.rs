@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::TetRule;
-use crate::testing::{index, scalars, two_tiles, with_footer};
+use crate::tests::{index, scalars, two_tiles, with_footer};
 
 fn findings(bytes: &[u8]) -> Vec<TetFinding> {
     let mut found = Vec::new();
@@ -212,30 +212,4 @@ fn validation_can_be_stopped() {
         ControlFlow::Break(())
     });
     assert_eq!((flow, calls), (ControlFlow::Break(()), 1));
-}
-
-/// Without an allocator, checks that need sorting work for few rows and are refused for many.
-#[cfg(not(feature = "alloc"))]
-#[test]
-fn many_unordered_rows_are_unsupported_without_an_allocator() {
-    let names: Vec<_> = (0..1025).map(|i| std::format!("{i:08}")).collect();
-    let bytes = scalars(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let cap = "few, or in order";
-    let names = std::format!(
-        "F3: Unsupported in tet chunk index, names at byte 0: expected {cap}, found so many datasets"
-    );
-    assert_eq!(messages(&bytes), [names.as_str()]);
-    let mut rows = TetView::parse(&bytes).unwrap().index().rows().to_vec();
-    rows.swap(1, 2);
-    assert_eq!(
-        messages(&with_rows(&bytes, &rows))[1..3],
-        [
-            "V5: Unsupported in tet chunk index, chunk_index",
-            "F2: Unsupported in tet chunk index, payload_offset"
-        ]
-        .into_iter()
-        .zip(["so many rows in another order", "so many payloads in another order"])
-        .map(|(part, found)| std::format!("{part} at byte 0: expected {cap}, found {found}"))
-        .collect::<Vec<_>>()
-    );
 }

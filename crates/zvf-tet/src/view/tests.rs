@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::index;
+use crate::tests::index;
 use crate::{AxisSlice, Index, Lookup, Row, TensorCodec, TileGeometry};
 
 /// The rows of a dataset, back to back from 1000 on.

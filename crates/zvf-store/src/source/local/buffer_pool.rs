@@ -29,12 +29,6 @@ pub(super) struct Spare {
     home: Arc<BufferPool>,
 }
 
-impl Default for BufferPool {
-    fn default() -> Self {
-        Self::new(u64::MAX)
-    }
-}
-
 impl BufferPool {
     /// Returns a pool that keeps at most `max_bytes`, and no more than is useful.
     pub(super) fn new(max_bytes: u64) -> Self {
@@ -107,7 +101,7 @@ mod tests {
 
     #[test]
     fn reuses_released_buffers() {
-        let buffer_pool = Arc::new(BufferPool::default());
+        let buffer_pool = Arc::new(BufferPool::new(u64::MAX));
         for unpooled_len in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
             assert!(buffer_pool.take(unpooled_len).is_none());
         }
@@ -134,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_at_most_its_limit() {
-        let buffer_pool = Arc::new(BufferPool::default());
+        let buffer_pool = Arc::new(BufferPool::new(u64::MAX));
         let buffers: Vec<Spare> =
             (0..6).map(|_| buffer_pool.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(buffers);

@@ -47,6 +47,7 @@ use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, check_li
 use crate::budget::{Budget, Reservation};
 use crate::error::{WithOp as _, length_error, store_replaced_error};
 use crate::key::Key;
+use crate::threads::on_threads;
 #[cfg(unix)]
 use zvf_format::num::saturating_usize;
 #[cfg(all(unix, feature = "map"))]
@@ -64,10 +65,7 @@ struct Shared {
     threads: usize,
     #[cfg(all(unix, feature = "map"))]
     maps: Option<maps::Maps>,
-    /// For bytes that are not cached.
-    #[cfg(unix)]
-    buffer_pool: Option<Arc<buffer_pool::BufferPool>>,
-    /// For cells that are not cached.
+    /// For bytes that are released soon.
     #[cfg(unix)]
     pool: Arc<buffer_pool::BufferPool>,
     folder: Option<OpenedFolder>,
@@ -105,16 +103,6 @@ impl Local {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
-    /// Like [`open`](Self::open), for files whose bytes are released soon: some memory is kept for
-    /// the next reads.
-    pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self> {
-        Ok(Self(Arc::new(Shared {
-            #[cfg(unix)]
-            buffer_pool: Some(Arc::default()),
-            ..Shared::open(path, budget)?
-        })))
-    }
-
     /// Like [`open`](Self::open), reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn open_mapped(path: &Path, budget: Budget, promise: Promise) -> Result<Self> {
@@ -142,8 +130,6 @@ impl Local {
         Ok(Self(Arc::new(Shared {
             #[cfg(all(unix, feature = "map"))]
             maps: self.0.maps.as_ref().map(maps::Maps::new_empty),
-            #[cfg(unix)]
-            buffer_pool: self.0.buffer_pool.clone(),
             #[cfg(unix)]
             pool: Arc::clone(&self.0.pool),
             ..fresh
@@ -192,10 +178,11 @@ impl Local {
     /// did not fit in the budget at first.
     async fn read_objects(&self, objects: Vec<Object>) -> Vec<ObjectOutcome> {
         let parts = (objects.len() / MIN_FILES_PER_THREAD).clamp(1, self.0.threads);
-        let tried = match Handle::try_current() {
-            Ok(runtime) => self.read_on(&runtime, objects, parts).await,
-            Err(_no_runtime) => self.read_inline(objects, parts),
-        };
+        let shared = Arc::clone(&self.0);
+        let read = move |object, (): &mut ()| shared.read(object, None);
+        // An object without an answer becomes an error in the end.
+        let tried = on_threads(objects, parts, || self.0.budget.request(), read).await;
+        let tried = tried.unwrap_or_default();
         let mut done = Vec::with_capacity(tried.len());
         for tried in tried {
             match tried {
@@ -206,53 +193,6 @@ impl Local {
             }
         }
         done
-    }
-
-    async fn read_on(
-        &self,
-        runtime: &Handle,
-        objects: Vec<Object>,
-        parts: usize,
-    ) -> Vec<ReadAttempt> {
-        let hops = split(objects, parts).into_iter().map(|part| {
-            let shared = Arc::clone(&self.0);
-            let runtime = runtime.clone();
-            async move {
-                let permit = shared.budget.request().await;
-                let work = move || {
-                    let tried = part.into_iter().map(|o| shared.read(o, None));
-                    let tried: Vec<ReadAttempt> = tried.collect();
-                    drop(permit);
-                    tried
-                };
-                // An object without an answer becomes an error in the end.
-                propagate_panic(runtime.spawn_blocking(work).await, "read").unwrap_or_default()
-            }
-        });
-        futures_util::future::join_all(hops).await.into_iter().flatten().collect()
-    }
-
-    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<ReadAttempt> {
-        let shared = &*self.0;
-        if parts == 1 {
-            return objects.into_iter().map(|o| shared.read(o, None)).collect();
-        }
-        std::thread::scope(|scope| {
-            let work = |part: Vec<Object>| {
-                move || part.into_iter().map(|o| shared.read(o, None)).collect()
-            };
-            let mut parts = split(objects, parts).into_iter();
-            let first = parts.next().map(work);
-            let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
-            let mut tried: Vec<ReadAttempt> = first.map_or_else(Vec::new, |work| work());
-            for handle in others {
-                match handle.join() {
-                    Ok(more) => tried.extend::<Vec<ReadAttempt>>(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            tried
-        })
     }
 
     /// Reads `object` once `bytes` of the budget are free; `None` if the runtime shuts down
@@ -350,8 +290,6 @@ impl Shared {
             #[cfg(all(unix, feature = "map"))]
             maps: None,
             #[cfg(unix)]
-            buffer_pool: None,
-            #[cfg(unix)]
             pool,
             folder,
             opened: AtomicU64::new(0),
@@ -434,13 +372,9 @@ impl Shared {
     fn bytes(&self, file: &File, start: u64, len: u64, pooled: bool) -> io::Result<Bytes> {
         #[cfg(not(unix))]
         let _ = pooled;
-        #[cfg(unix)]
-        let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
         // A length that does not fit in memory cannot have a buffer.
         #[cfg(unix)]
-        if let Some(mut spare) =
-            buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
-        {
+        if pooled && let Some(mut spare) = self.pool.take(saturating_usize(len)) {
             let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }
@@ -516,18 +450,6 @@ fn open_error(error: io::Error) -> Error {
     } else {
         Error::io("open", error)
     }
-}
-
-/// Returns `items` in `parts` runs of nearly equal length.
-fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
-    let run_len = items.len().div_ceil(parts.max(1)).max(1);
-    let mut runs = Vec::with_capacity(parts);
-    while items.len() > run_len {
-        let rest = items.split_off(run_len);
-        runs.push(std::mem::replace(&mut items, rest));
-    }
-    runs.push(items);
-    runs
 }
 
 /// A second pread costs about as much as copying this many bytes.

@@ -77,6 +77,7 @@ impl Attempts {
     ) -> Result<()> {
         self.tried += 1;
         let (error, again, after) = miss.judge(self.op);
+        let error = error.at_key(&self.key);
         self.last = Some(error.class());
         let deadline = self.deadline.filter(|_| again);
         let pause = deadline.and_then(|deadline| shared.retry.next(self.tried, deadline, after));

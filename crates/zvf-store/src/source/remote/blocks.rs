@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use object_store::{MultipartUpload as _, ObjectStoreExt as _, PutMode};
-use zvf_error::{Error, Locate as _, Result};
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
 use super::attempts::{AttemptError, Attempts};
@@ -32,7 +32,7 @@ impl Remote {
         loop {
             match self.0.send_file(key, from, &mut attempts).await {
                 Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
             }
         }
     }
@@ -55,7 +55,7 @@ impl Remote {
             };
             match copied {
                 Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(to)?,
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
             }
         }
     }

@@ -18,7 +18,7 @@
 //!
 //! Credentials are sent with each request; a client keeps none.
 //!
-//! Not here: the handling of responses ([`super::refusal`]).
+//! Not here: which responses are refusals ([`super::refusal`]).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -32,15 +32,21 @@ use object_store::client::{
 };
 use tokio::runtime::{Handle, Id};
 
+use super::refusal::Refusal;
 use crate::clock::Instant;
 use crate::sync::lock;
 
-/// Returns a client for `options`, which other handles may share.
-pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
-    let client_key = ClientKey::new(options);
-    let client = get_client(options, &client_key)?;
-    let current = Mutex::new((client_key.runtime, client));
-    Ok(HttpClient::new(SharedClient { options: options.clone(), current }))
+/// Connects as `object_store` does, with clients that other handles may share.
+#[derive(Debug, Default)]
+pub(in crate::source) struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client_key = ClientKey::new(options);
+        let client = get_client(options, &client_key)?;
+        let current = Mutex::new((client_key.runtime, client));
+        Ok(HttpClient::new(SharedClient { options: options.clone(), current }))
+    }
 }
 
 /// The settings in which two connections must agree to share a client.
@@ -100,7 +106,11 @@ impl HttpService for SharedClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let client =
             self.client().map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        client.execute(request).await
+        let response = client.execute(request).await?;
+        match Refusal::from_response(response.status().as_u16(), response.headers()) {
+            Some(refusal) => Err(HttpError::new(HttpErrorKind::Unknown, refusal)),
+            None => Ok(response),
+        }
     }
 }
 

@@ -16,11 +16,11 @@ mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
 mod blocks;
 #[cfg(feature = "_net")]
-mod clients;
+pub(super) mod clients;
 mod part;
 mod put;
 #[cfg(feature = "_net")]
-pub(super) mod refusal;
+mod refusal;
 pub(super) mod retry;
 mod verdict;
 
@@ -145,7 +145,7 @@ impl Remote {
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
-        let listing = self.0.children(prefix, &path).await.at_key(prefix)?;
+        let listing = self.0.children(prefix, &path).await?;
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
             prefix.listed_child(&name).map(|_| Child { name, is_dir })
@@ -162,7 +162,7 @@ impl Remote {
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
-        let listed = self.0.list(prefix, &path).await.at_key(prefix)?;
+        let listed = self.0.list(prefix, &path).await?;
         check_listed(listed.len()).at_key(prefix)?;
         let mut keys: Vec<(Key, u64)> = listed
             .into_iter()
@@ -472,7 +472,5 @@ fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Op
 /// several readers itself.
 pub(super) const MERGE_GAP_BYTES: u64 = if cfg!(target_arch = "wasm32") { 0 } else { 256 << 10 };
 
-#[cfg(all(test, feature = "http"))]
-mod http_tests;
 #[cfg(test)]
 mod tests;

@@ -59,11 +59,6 @@ async fn check_until(until: Option<&Until>) -> Result<()> {
 impl Remote {
     /// Puts an object if none exists, or the same one.
     pub(crate) async fn put_new(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
-        let put = self.put_new_once(key, parts).await;
-        put.at_key(key)
-    }
-
-    async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
             let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
@@ -84,7 +79,7 @@ impl Remote {
             {
                 let expected = "none, or the one of this build";
                 let other = quote("one of another writer");
-                let error = Error::new(Class::Conflict, "object", expected, other);
+                let error = Error::new(Class::Conflict, "object", expected, other).at_key(key);
                 return if is_joined(&found, parts) { Ok(()) } else { Err(error) };
             }
             // A refusal although no object exists is a race that the other request lost, too.
@@ -99,7 +94,7 @@ impl Remote {
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &attempts).await {
                 Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
             }
         }
     }
@@ -129,7 +124,7 @@ impl Remote {
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return check_until(until).await;
             }
-            attempts.retry_or_fail(&self.0, miss).await.at_key(key)?;
+            attempts.retry_or_fail(&self.0, miss).await?;
             check_until(until).await?;
         }
     }
@@ -156,7 +151,7 @@ impl Remote {
                 Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
                     return Ok(None);
                 }
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
             }
         }
     }
@@ -257,7 +252,7 @@ impl Remote {
         let path = self.0.path(prefix)?;
         let listed = match self.0.list(prefix, &path).await {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
-            listed => listed.at_key(prefix)?,
+            listed => listed?,
         };
         check_listed(listed.len())?;
         Ok(listed)

@@ -1,20 +1,17 @@
 //! Keeps the `Retry-After` header of a failed response.
 //!
 //! The backends of `object_store` drop the headers of a failed response, including `Retry-After`.
-//! This connector sits between them and the network, and turns such a response into an error that
-//! contains both status and header.
+//! The [clients](super::clients) sit between them and the network, and turn such a response into an
+//! error that contains both status and header.
 
 use std::fmt;
 use std::time::Duration;
 
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-};
-use object_store::{ClientOptions, HeaderMap};
+use object_store::HeaderMap;
 
 /// A response that asks to retry later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) struct Refusal {
+pub(super) struct Refusal {
     pub(super) status: u16,
     /// The value of `Retry-After`, if it is a number of seconds.
     pub(super) after: Option<Duration>,
@@ -23,7 +20,7 @@ pub(in crate::source) struct Refusal {
 impl Refusal {
     /// Returns the refusal for a response, if it may be retried or has no body with more
     /// information.
-    fn from_response(status: u16, headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_response(status: u16, headers: &HeaderMap) -> Option<Self> {
         let after = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         matches!(status, 408 | 416 | 429 | 500..)
             .then(|| Self { status, after: after.map(Duration::from_secs) })
@@ -37,30 +34,6 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
-
-/// Connects as `object_store` does, with [shared](super::clients) clients, and intercepts refusals.
-#[derive(Debug, Default)]
-pub(in crate::source) struct Connector;
-
-impl HttpConnector for Connector {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Listening(super::clients::connect(options)?)))
-    }
-}
-
-#[derive(Debug)]
-struct Listening(HttpClient);
-
-#[async_trait::async_trait]
-impl HttpService for Listening {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = self.0.execute(request).await?;
-        match Refusal::from_response(response.status().as_u16(), response.headers()) {
-            Some(refusal) => Err(HttpError::new(HttpErrorKind::Unknown, refusal)),
-            None => Ok(response),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

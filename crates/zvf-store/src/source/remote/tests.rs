@@ -1,5 +1,8 @@
 //! Remote reads of a memory store with injected faults, on a virtual clock.
 
+#[cfg(feature = "http")]
+mod http;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -34,32 +34,26 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the causes of the others say what they are"
+    )]
     pub(super) fn classify(error: &StoreFault) -> Self {
         if is_missing_bucket(error) {
             return Self::permanent_error(Class::NotFound, BackendAnswer::NoBucket);
         }
-        let class = if matches!(error, StoreFault::NotFound { .. }) {
-            Class::NotFound
-        } else if matches!(error, StoreFault::PermissionDenied { .. }) {
-            Class::PermissionDenied
-        } else if matches!(error, StoreFault::Unauthenticated { .. }) {
-            Class::Unauthenticated
-        } else if matches!(error, StoreFault::Precondition { .. } | StoreFault::NotModified { .. })
-        {
-            Class::FileChanged
-        } else if matches!(error, StoreFault::AlreadyExists { .. }) {
-            Class::AlreadyExists
-        } else if matches!(
-            error,
-            StoreFault::NotSupported { .. } | StoreFault::NotImplemented { .. }
-        ) {
-            Class::Unsupported
-        } else if matches!(error, StoreFault::InvalidPath { .. }) {
-            Class::InvalidKey
-        } else if matches!(error, StoreFault::UnknownConfigurationKey { .. }) {
-            Class::InvalidArgument
-        } else {
-            return Self::from_cause(error);
+        let class = match error {
+            StoreFault::NotFound { .. } => Class::NotFound,
+            StoreFault::PermissionDenied { .. } => Class::PermissionDenied,
+            StoreFault::Unauthenticated { .. } => Class::Unauthenticated,
+            StoreFault::Precondition { .. } | StoreFault::NotModified { .. } => Class::FileChanged,
+            StoreFault::AlreadyExists { .. } => Class::AlreadyExists,
+            StoreFault::NotSupported { .. } | StoreFault::NotImplemented { .. } => {
+                Class::Unsupported
+            }
+            StoreFault::InvalidPath { .. } => Class::InvalidKey,
+            StoreFault::UnknownConfigurationKey { .. } => Class::InvalidArgument,
+            _ => return Self::from_cause(error),
         };
         Self::permanent_error(class, BackendAnswer::Refusal)
     }
@@ -116,26 +110,23 @@ impl Verdict {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other fault may pass")]
     fn from_io(error: &io::Error) -> Self {
-        let kind = error.kind();
-        if matches!(kind, ErrorKind::NotFound) {
-            Self::permanent_error(Class::NotFound, BackendAnswer::Refusal)
-        } else if matches!(kind, ErrorKind::PermissionDenied) {
-            Self::permanent_error(Class::PermissionDenied, BackendAnswer::Refusal)
-        } else if matches!(kind, ErrorKind::TimedOut) {
-            Self::transient_error(Class::Timeout, BackendAnswer::Connection)
-        } else if matches!(
-            kind,
+        match error.kind() {
+            ErrorKind::NotFound => Self::permanent_error(Class::NotFound, BackendAnswer::Refusal),
+            ErrorKind::PermissionDenied => {
+                Self::permanent_error(Class::PermissionDenied, BackendAnswer::Refusal)
+            }
+            ErrorKind::TimedOut => Self::transient_error(Class::Timeout, BackendAnswer::Connection),
             ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionAborted
-                | ErrorKind::ConnectionRefused
-                | ErrorKind::NotConnected
-                | ErrorKind::BrokenPipe
-                | ErrorKind::UnexpectedEof
-        ) {
-            Self::transient_error(Class::Unavailable, BackendAnswer::Connection)
-        } else {
-            Self::transient_error(Class::Io, BackendAnswer::Other)
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::NotConnected
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof => {
+                Self::transient_error(Class::Unavailable, BackendAnswer::Connection)
+            }
+            _ => Self::transient_error(Class::Io, BackendAnswer::Other),
         }
     }
 

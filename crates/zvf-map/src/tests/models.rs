@@ -5,7 +5,7 @@ use loom::thread;
 
 use self::place::Place;
 
-#[path = "signal/place.rs"]
+#[path = "../signal/place.rs"]
 mod place;
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 
 use zvf_format::Class;
 
-use super::super::Source;
-use super::*;
+use super::super::*;
+use crate::source::Source;
 
 /// Answers one connection after another with `replies`, and returns the request of each.
 fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
