@@ -75,6 +75,9 @@ struct Chunk<'a, T> {
     state: T,
 }
 
+/// A chunk and what is asked of it.
+type Planned<'a, T> = (Chunk<'a, T>, Vec<Get>);
+
 /// A chunk with the bytes of the spans that were asked for; `None` for an absent one.
 type Fetched<'a, T> = Result<Option<(Chunk<'a, T>, Vec<Bytes>)>>;
 
@@ -93,11 +96,11 @@ async fn fetch<'a, T>(
         });
         Ok(Some((chunk, gets?)))
     });
-    let planned: Vec<Result<Option<(Chunk<'a, T>, Vec<Get>)>>> = planned.collect();
+    let planned: Vec<Result<Option<Planned<'a, T>>>> = planned.collect();
     let gets: Vec<Get> =
         planned.iter().flatten().flatten().flat_map(|(_, gets)| gets).cloned().collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
-    let mut take = |(chunk, gets): (Chunk<'a, T>, Vec<Get>)| chunk.take(gets.len(), &mut answers);
+    let mut take = |(chunk, gets): Planned<'a, T>| chunk.take(gets.len(), &mut answers);
     planned.into_iter().map(|planned| planned?.map_or(Ok(None), &mut take)).collect()
 }
 
