@@ -21,6 +21,7 @@ use zvf_store::CodecPipeline;
 
 use crate::changes::{Blob, Changes, read_blob};
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
+use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key};
 
 /// The absolute coordinates of a spatial chunk.
@@ -59,6 +60,11 @@ pub(crate) struct Coding {
 impl Coding {
     /// Returns the encoding that a document declares.
     pub(crate) fn open(path: &str, doc: &ArrayDoc) -> Result<Self> {
+        if !doc.chunk_key_encoding.is_usual() {
+            return unsupported(format!(
+                "{path}: arrays whose chunks have other names than c/0/1 are not edited"
+            ));
+        }
         let sharding = doc.sharding();
         let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
         let mut is_big_endian = false;
@@ -397,6 +403,13 @@ impl CellArray {
         if self.doc["attributes"][name] != value {
             self.doc["attributes"][name] = value;
             self.changed = true;
+        }
+    }
+
+    /// States the categories of a column, to which values may have added some.
+    pub(crate) fn set_categories(&mut self, ty: &ColumnType) {
+        if let Some(categories) = &ty.categories {
+            self.set_attribute("categories", json!(categories.values));
         }
     }
 

@@ -8,7 +8,6 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::num::to_u64;
-use zvf_metadata::Object;
 use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
 
 use crate::arrays::{CellArray, Chunk};
@@ -17,7 +16,7 @@ use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{column_type, list_children};
 use crate::row_pages::RowPages;
 use crate::scalar::ColumnType;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, attributes_object};
 use crate::stored_column::{StoredColumn, sibling_path};
 
 /// A column. `D` holds values after the edit.
@@ -182,11 +181,6 @@ pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usiz
         Class::CountMismatch,
         format!("{path} of chunk {chunk:?}: {found} bytes, expected {expected}"),
     )
-}
-
-/// Returns the attributes of an array; none where it states none.
-pub(crate) fn attributes_object(attrs: &Json) -> Object {
-    attrs.as_object().cloned().unwrap_or_default()
 }
 
 fn checked_width(width: Option<u64>) -> Result<u32> {

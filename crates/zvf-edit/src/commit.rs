@@ -1,6 +1,5 @@
 //! Commits transactions and changes, and reports what was committed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::place::Place;
 use crate::plan::Plan;
 use crate::snapshot::{mark_journal, parse_doc};
 use crate::stamp::{new_txid, utc_timestamp, writer_name};
-use crate::transaction::{NamedSelection, Transaction};
+use crate::transaction::{EarlierNames, Transaction};
 
 /// Returns the report of a command that writes.
 pub(crate) fn report(
@@ -66,7 +65,7 @@ pub(crate) fn report_commit(
 pub(crate) struct CommitResult {
     pub(crate) report: Option<Json>,
     pub(crate) notices: Vec<Json>,
-    pub(crate) named: HashMap<String, NamedSelection>,
+    pub(crate) named: EarlierNames,
 }
 
 pub(crate) fn check_head(options: &CommitOptions, head: u64) -> Result<()> {
@@ -114,11 +113,12 @@ fn try_commit(
     let mut plan = transaction.plan(options)?;
     transaction.snap.adopt_foreign(&mut plan.changes, &mut plan.before)?;
     let mut notices = transaction.notices(&plan);
-    let named = plan.named;
+    let mut named = EarlierNames { head: transaction.head(), rows: plan.named };
     if plan.changes.is_empty() {
         return Ok(Some(CommitResult { named, ..CommitResult::default() }));
     }
     let head = transaction.head() + 1;
+    named.head = head;
     if options.dry_run {
         plan.report["head"] = json!(head);
         return Ok(Some(CommitResult { report: Some(plan.report), notices, named }));
@@ -418,12 +418,7 @@ fn repeat_after_conflict(
         return Err(EditError::conflict("another commit changed the same", conflicts));
     }
     new.replayed_rows = Some(old.named_rows.clone());
-    new.named = old
-        .named
-        .iter()
-        .filter(|(_, named)| matches!(named, NamedSelection::Rows(..)))
-        .map(|(name, named)| (name.clone(), named.clone()))
-        .collect();
+    new.earlier = old.earlier.clone();
     for operation in &old.operations {
         if let Err(error) = new.apply(operation) {
             return Err(EditError::conflict(

@@ -12,13 +12,13 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::{Class, num};
-use zvf_metadata::{DtypeKind, LinksConvention, Token};
+use zvf_metadata::{DtypeKind, LevelDoc, LinksConvention, Token, ZarrVectors};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
-use crate::error::{OrFail, Result, missing_column_error, unsupported};
+use crate::error::{At, OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::memory::HeldMemory;
@@ -28,7 +28,7 @@ use crate::numbers::{
 };
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
-use crate::snapshot::{Snapshot, read_doc, read_grid};
+use crate::snapshot::{LEVEL_BLOCK, Snapshot, read_block, read_doc};
 use crate::stored_column::position;
 
 /// The vertices of a chunk that was read.
@@ -64,7 +64,8 @@ pub(crate) struct Geometry {
     pub(crate) axes: usize,
     pub(crate) shape: ChunkShape,
     pub(crate) bins: Bins,
-    pub(crate) convention: String,
+    /// Whether all links are stored, and none follows from the order of rows.
+    pub(crate) has_explicit_links: bool,
     pub(crate) scalar: Scalar,
     pub(crate) vertices: CellArray,
     pub(crate) fragments: CellArray,
@@ -106,14 +107,19 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     /// Opens one kind of a store at level 0.
-    pub(crate) fn open(snap: &Rc<Snapshot>, root: &Json, kind: Kind, path: &str) -> Result<Self> {
-        let zv = &root["attributes"]["zarr_vectors"];
+    pub(crate) fn open(
+        snap: &Rc<Snapshot>,
+        root: &ZarrVectors,
+        kind: Kind,
+        path: &str,
+    ) -> Result<Self> {
         let doc = read_doc(snap, path)?.or_fail(Class::NotFound, || {
             format!("{path}/zarr.json: the group of {kind} is not there")
         })?;
-        let level = &doc["attributes"]["zarr_vectors_level"];
-        refuse_level(path, level)?;
-        let (shape, bins) = read_grid(level, zv)?;
+        let level: LevelDoc = read_block(&doc, LEVEL_BLOCK).at(path)?;
+        refuse_level(path, &level)?;
+        let shape = ChunkShape::new(level.chunk_shape.as_ref().unwrap_or(&root.chunk_shape))?;
+        let bins = Bins::new(&shape, root.base_bin_shape.as_deref().unwrap_or(shape.sizes()))?;
         let vertices = CellArray::need(snap, &format!("{path}/vertices"))?;
         let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         if vertices.attribute("encoding") == "draco" {
@@ -126,7 +132,7 @@ impl Geometry {
                 scalar.name()
             ));
         }
-        let convention = read_convention(path, level, zv)?;
+        let has_explicit_links = read_convention(path, &level, root)? == LinksConvention::Explicit;
         let axes = shape.axes();
         let size = axes * scalar.size();
         let rows = |bytes: &[u8]| bytes.len().checked_div(size).map(num::to_u64);
@@ -140,12 +146,12 @@ impl Geometry {
         let index = format!("{path}/object_index");
         let stored = Objects::open(snap, &index, axes)?;
         let has_objects = stored.is_some();
-        let create = || Objects::create(&index, axes, zv["manifest_layout"] == "dense");
+        let is_dense = root.manifest_layout.as_deref() == Some("dense");
+        let create = || Objects::create(&index, axes, is_dense);
         let objects = stored.map_or_else(create, Ok)?;
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         let create = || LinkFamily::create(snap, path, width, axes);
         let links = LinkFamily::open(snap, path, 0, axes)?.map_or_else(create, Ok)?;
-        let has_shared_fragments = level["shared_fragments"] == true;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
         let values = object_columns.iter().map(|column| column.array.bytes.now.len());
         held.add(objects.index_bytes() + values.sum::<usize>())?;
@@ -157,7 +163,7 @@ impl Geometry {
             axes,
             shape,
             bins,
-            convention,
+            has_explicit_links,
             scalar,
             vertices,
             fragments,
@@ -181,7 +187,7 @@ impl Geometry {
             all_loaded: false,
             held,
             owned_chunks: HashSet::new(),
-            has_shared_fragments,
+            has_shared_fragments: level.shared_fragments,
             owners: None,
         })
     }
@@ -401,27 +407,22 @@ impl Geometry {
 }
 
 /// Refuses levels that edits do not support.
-fn refuse_level(path: &str, level: &Json) -> Result<()> {
-    for name in ["chunk_dims", "chunk_attribute_name"] {
-        if level.get(name).is_some_and(|value| !value.is_null()) {
-            return unsupported(format!("{path}: levels divided by an attribute are not edited"));
-        }
+fn refuse_level(path: &str, level: &LevelDoc) -> Result<()> {
+    if level.chunk_dims.is_some() || level.chunk_attribute_name.is_some() {
+        return unsupported(format!("{path}: levels divided by an attribute are not edited"));
     }
-    if level["refinement"] == "add" {
+    if level.is_additive() {
         return unsupported(format!("{path}: levels that add to each other are not edited"));
     }
     Ok(())
 }
 
-/// Reads the convention of links from the level or the root. It decides which edges are stored.
-fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
-    let both = [&level["links_convention"], &zv["links_convention"]];
-    let Some(stated) = both.into_iter().find(|value| !value.is_null()) else {
-        return Ok("implicit_sequential".to_owned()); // the default of the format
-    };
-    let word = stated.as_str().map(Token::<LinksConvention>::from_text);
-    let known = word
-        .filter(|word| word.known_word().is_some())
-        .or_unsupported(|| format!("{path}, links_convention: {stated} is not edited"))?;
-    Ok(known.as_str().to_owned())
+/// Returns the convention of links, as the level or the root states it. It decides which edges are
+/// stored.
+fn read_convention(path: &str, level: &LevelDoc, root: &ZarrVectors) -> Result<LinksConvention> {
+    let stated: Token<LinksConvention> =
+        level.links_convention.clone().unwrap_or_else(|| root.links_convention());
+    let word = stated.as_str();
+    let known = stated.known_word();
+    known.or_unsupported(|| format!("{path}, links_convention: {word:?} is not edited"))
 }

@@ -6,12 +6,11 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc};
 
-use crate::cell_column::attributes_object;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{RowColumn, open_row_columns};
 use crate::row_array::RowArray;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, attributes_object};
 
 /// Expands the members of a group that is stored as a range of ids.
 fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<i64>> {

@@ -9,9 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize as _;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::num;
+use zvf_metadata::LevelDoc;
 use zvf_pyramid::Stale;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
@@ -23,7 +25,7 @@ use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
 use crate::numbers::End;
 use crate::rebuild::{RebuildResult, Tally};
-use crate::snapshot::{Snapshot, doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
+use crate::snapshot::{LEVEL_BLOCK, Snapshot, doc_key, parse_doc, read_block, read_doc};
 use crate::transaction::Transaction;
 
 /// Lists the numbers of the coarser levels.
@@ -227,14 +229,11 @@ impl Transaction {
         let delta = i32::try_from(level)
             .ok()
             .or_refused(|| format!("level {level}: expected a number below 2^31"))?;
-        let root_shape = root_chunk_shape(&self.root["attributes"]["zarr_vectors"])?;
         let Some(doc) = read_doc(&self.snap, path)? else { return Ok(()) };
-        let coarse_sizes =
-            read_sizes(&doc["attributes"]["zarr_vectors_level"], "chunk_shape").at(path)?;
-        let coarse_shape = match coarse_sizes {
-            Some(sizes) => ChunkShape::new(&sizes)?,
-            None => root_shape,
-        };
+        let (root, coarse): (_, LevelDoc) = (&self.block, read_block(&doc, LEVEL_BLOCK).at(path)?);
+        let root_shape = ChunkShape::new(&root.chunk_shape)?;
+        let coarse_shape =
+            ChunkShape::new(coarse.chunk_shape.as_ref().unwrap_or(&root.chunk_shape))?;
         let place =
             |v: u32| Ok(geometry.place_after(v).map(|(chunk, row)| (chunk, u64::from(row))));
         let mut end = |chunk: &Chunk, row: u64| -> Result<End> {
@@ -282,15 +281,9 @@ impl Geometry {
 
 /// Parses the boxes and objects of a stale mark. Returns `None` for what is none.
 pub(crate) fn read_stale(mark: &Json, axes: usize) -> Option<Stale> {
-    let corner = |value: &Json| -> Option<Vec<f64>> {
-        let corner: Option<Vec<f64>> = value.as_array()?.iter().map(Json::as_f64).collect();
-        corner.filter(|corner| corner.len() == axes)
-    };
-    let read_box = |value: &Json| Some([corner(&value[0])?, corner(&value[1])?]);
-    let boxes = mark["boxes"].as_array()?.iter().map(read_box).collect::<Option<Vec<_>>>()?;
-    let objects =
-        mark["objects"].as_array()?.iter().map(Json::as_i64).collect::<Option<Vec<_>>>()?;
-    Some(Stale { boxes, objects })
+    let stale = Stale::deserialize(mark).ok()?;
+    let has_axes = stale.boxes.iter().flatten().all(|corner| corner.len() == axes);
+    has_axes.then_some(stale)
 }
 
 /// The field that marks levels built before columns were added or dropped.

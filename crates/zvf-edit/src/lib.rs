@@ -122,5 +122,4 @@ pub use renumber::rewrite_manifests;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, checkout, split};
-pub use transaction::{OperationResult, Transaction};
 pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum, vacuum};

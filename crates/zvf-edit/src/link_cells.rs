@@ -52,6 +52,7 @@ impl LinkFamily {
                 )?;
             }
             for array in column.arrays.values_mut() {
+                array.set_categories(&column.ty);
                 array.flush(out)?;
             }
         }

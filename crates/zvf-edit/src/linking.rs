@@ -287,7 +287,6 @@ impl Geometry {
     /// Updates the edges of trees that are not implied by the order of rows.
     fn update_tree_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let family = &mut self.links;
-        let explicit = self.convention == "explicit";
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
         let mut used_records: HashSet<u32> = HashSet::new();
@@ -308,7 +307,7 @@ impl Geometry {
                     if parent == NONE {
                         continue;
                     }
-                    let implied = !explicit && i > 0 && list[i - 1] == parent;
+                    let implied = !self.has_explicit_links && i > 0 && list[i - 1] == parent;
                     let record = by_child.get(v).copied();
                     if implied && (record.is_none() || family.columns.is_empty()) {
                         continue;

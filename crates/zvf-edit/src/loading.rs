@@ -35,7 +35,7 @@ impl Geometry {
         let rows = self.append_rows(&key, number, positions.into())?;
         let mut state = ChunkState { rows, ..ChunkState::default() };
         self.read_fragments(&key, &mut state)?;
-        if self.kind == Kind::Skeleton && self.convention != "explicit" {
+        if self.kind == Kind::Skeleton && !self.has_explicit_links {
             for fragment in state.fragments.iter() {
                 for pair in fragment.windows(2) {
                     self.vertex[pair[1]].parent = pair[0];
@@ -426,7 +426,7 @@ impl Geometry {
         for column in self.columns.iter().filter(|column| column.is_loaded && !column.is_new) {
             let width = column.ty.size();
             let old = column.array.read_stored(key)?.unwrap_or_default();
-            if column.array.path.is_empty() || old.is_empty() {
+            if old.is_empty() {
                 continue;
             }
             for (row, v) in rows.iter().enumerate() {
@@ -482,11 +482,8 @@ impl Geometry {
 
     /// Flushes positions, fragments and columns.
     fn flush_vertices(&mut self, out: &mut Changes) -> Result<()> {
-        for column in &mut self.columns {
-            if let Some(categories) = &column.ty.categories {
-                column.array.set_attribute("categories", json!(categories.values));
-            }
-        }
+        self.columns.iter_mut().for_each(|column| column.array.set_categories(&column.ty));
+        self.fragment_columns.iter_mut().for_each(|column| column.array.set_categories(&column.ty));
         if !self.columns.is_empty() {
             self.ensure_group("vertex_attributes", out)?;
         }

@@ -232,13 +232,8 @@ impl Geometry {
     /// Builds the inverted index from fragments to objects, unless it is loaded.
     pub(crate) fn load_owners(&mut self) -> Result<&FragmentOwners> {
         if self.owners.is_none() {
-            let mut map = FragmentOwners::new();
-            for object in self.objects.numbers() {
-                for reference in self.references(object)? {
-                    map.entry(reference).or_default().push(object);
-                }
-            }
-            self.owners = Some(map);
+            let all = self.all_chunks().into_iter().collect();
+            self.owners = Some(self.owners_in(&all)?);
         }
         Ok(self.owners.get_or_insert_default())
     }

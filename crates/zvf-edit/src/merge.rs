@@ -322,6 +322,11 @@ impl Transaction {
                 "columns of the links of skeletons and lines are not merged; drop them first",
             );
         }
+        let is_directed = self.kinds[kind].links.policy.is_directed();
+        refuse_if(
+            is_directed != family.policy.is_directed() && family.records.alive().next().is_some(),
+            "links with a direction are not joined with links without one",
+        )?;
         let mut ends: Vec<Vec<Vid>> = Vec::new();
         let mut lists: Vec<Vec<Json>> = vec![Vec::new(); family.columns.len()];
         for number in family.records.alive() {

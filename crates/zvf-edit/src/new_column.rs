@@ -221,7 +221,7 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         geometry.load_all()?;
         geometry.load_all_links()?;
-        if geometry.kind == Kind::Skeleton && geometry.convention != "explicit" {
+        if geometry.kind == Kind::Skeleton && !geometry.has_explicit_links {
             self.store_every_edge(kind)?;
         }
         let geometry = &mut self.kinds[kind];
@@ -241,7 +241,7 @@ impl Transaction {
     /// Stores all edges of a skeleton as records, which edges with values require.
     fn store_every_edge(&mut self, kind: usize) -> Result<()> {
         let geometry = &mut self.kinds[kind];
-        geometry.convention = "explicit".to_owned();
+        geometry.has_explicit_links = true;
         for tree in geometry.objects.numbers() {
             geometry.mark_object_changed(tree)?;
             geometry.parents_changed.insert(tree);

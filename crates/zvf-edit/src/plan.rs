@@ -1,17 +1,19 @@
 //! The plan of a commit: new bytes by key, and a report.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::changes::Changes;
 use crate::error::{Result, fail, refused};
+use crate::geometry::Geometry;
+use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
-use crate::rebuild::Tally;
+use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
 use crate::snapshot::{mark_journal, read_doc};
-use crate::transaction::{NamedSelection, Transaction};
+use crate::transaction::{Named, NamedRow, Transaction};
 
 /// The changes and the report of a commit.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) before: Changes,
     pub(crate) report: Json,
     pub(crate) written: BTreeSet<String>,
-    pub(crate) named: HashMap<String, NamedSelection>,
+    pub(crate) named: Named<NamedRow>,
 }
 
 impl Transaction {
@@ -80,20 +82,32 @@ impl Transaction {
         if self.is_irreversible {
             report["irreversible"] = json!(true);
         }
-        Ok(Plan { changes, before, report, written, named: self.locate_named() })
+        Ok(Plan { changes, before, report, written, named: self.locate_named(&rebuilt) })
     }
 
-    /// Converts named vertices to their chunks and rows after the commit.
-    fn locate_named(&self) -> HashMap<String, NamedSelection> {
-        let locate = |named: &NamedSelection| -> NamedSelection {
-            let NamedSelection::Vertices(kind, list) = named else { return named.clone() };
-            let geometry = &self.kinds[*kind];
-            NamedSelection::Rows(
-                *kind,
-                list.iter().filter_map(|v| geometry.place_after(*v)).collect(),
-            )
-        };
-        self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
+    /// Returns where the vertices of all names are after the commit.
+    fn locate_named(&self, rebuilt: &[RebuildResult]) -> Named<NamedRow> {
+        let is_current = self.earlier.head == self.snap.head;
+        let mut all = Named::new();
+        for (name, (kind, rows)) in &self.earlier.rows {
+            let (geometry, rebuilt) = (&self.kinds[*kind], &rebuilt[*kind]);
+            let after = rows.iter().filter_map(|named| {
+                let (chunk, row, position) = named;
+                let number = geometry.chunk_keys.find(chunk).filter(|_| is_current);
+                let state = number.and_then(|number| geometry.chunks.get(&number));
+                match state.and_then(|state| state.rows.clone().nth(*row as usize)) {
+                    Some(v) => geometry.named_row(v),
+                    None if is_current && !rebuilt.chunks.contains(chunk) => Some(named.clone()),
+                    None => Some((chunk.clone(), NONE, position.clone())),
+                }
+            });
+            all.insert(name.clone(), (*kind, after.collect()));
+        }
+        for (name, (kind, list)) in &self.named {
+            let rows = list.iter().filter_map(|v| self.kinds[*kind].named_row(*v));
+            all.insert(name.clone(), (*kind, rows.collect()));
+        }
+        all
     }
 
     /// Returns the report of a commit, without levels and bounds.
@@ -181,6 +195,14 @@ impl Transaction {
         }
         changes.keys.retain(|key, _| !same.contains(key));
         Ok(())
+    }
+}
+
+impl Geometry {
+    /// Returns a vertex as names keep it after the commit; `None` for one that is removed.
+    fn named_row(&self, v: Vid) -> Option<NamedRow> {
+        let (chunk, row) = self.place_after(v)?;
+        Some((chunk, row, self.position_bytes(v).to_vec()))
     }
 }
 

@@ -16,24 +16,28 @@
 //!
 //! Levels of other programs cannot be rebuilt. Not here: building levels (`zvf_pyramid`).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
-use zvf_metadata::{CrossLevelStorage, Token};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use zvf_metadata::{CrossLevelStorage, LevelDoc, Token};
 use zvf_model::Kind;
-use zvf_pyramid::{KindOptions, Method, Options, PyramidEvent, Reuse, Stale};
+use zvf_pyramid::{
+    Aggregation, KindOptions, Method, Options, PyramidEvent, Reuse, Stale, Strategy,
+};
 use zvf_store::BuildOptions;
 
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result};
 #[cfg(feature = "reference")]
-use crate::indexes::has_references;
+use crate::indexes::{has_references, read_count};
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
 use crate::medium::block_on;
 use crate::options::Refresh;
 #[cfg(feature = "reference")]
 use crate::row_array::RowArray;
-use crate::snapshot::{parse_doc, read_doc};
+use crate::snapshot::{LEVEL_BLOCK, parse_doc, read_block, read_doc};
 use crate::store_copy::StoreCopy;
 use crate::transaction::Transaction;
 #[cfg(feature = "reference")]
@@ -170,7 +174,7 @@ impl Transaction {
             }
         }
         let first = self.level_block(levels[0], 0)?;
-        if first["zvf.coarsening"].is_object() {
+        if first.extras.get(RECIPE).is_some_and(Json::is_object) {
             return self.read_own_recipe(levels).map(|options| Recipe::Own(Box::new(options)));
         }
         #[cfg(feature = "reference")]
@@ -182,21 +186,24 @@ impl Transaction {
         ))
     }
 
-    /// Reads the `zarr_vectors_level` block of a kind at a level.
-    fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
+    /// Reads what a level says about itself, of a kind.
+    fn level_block(&self, level: u32, kind: usize) -> Result<LevelDoc> {
         let path = self.kinds[kind].group_at_level(level);
-        let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no block
-        Ok(doc["attributes"]["zarr_vectors_level"].clone())
+        match read_doc(&self.snap, &path)? {
+            Some(doc) => read_block(&doc, LEVEL_BLOCK).at(&path),
+            None => Ok(LevelDoc::new(level)), // which has no recipe
+        }
     }
 
     /// Reads which links between levels there are. Absent settings are those of none.
     fn cross_levels(&self) -> Result<(CrossLevelStorage, i64)> {
-        let zv = &self.root["attributes"]["zarr_vectors"];
-        let storage =
-            |value: &Json| Token::<CrossLevelStorage>::from_text(value.as_str()?).known_word();
-        let storage = read_setting(1, zv, "cross_level_storage", storage)?;
-        let depth = read_setting(1, zv, "cross_level_depth", Json::as_i64)?;
-        Ok((storage.unwrap_or(CrossLevelStorage::None), depth.unwrap_or(0)))
+        let stated = self.block.cross_level_storage.as_ref();
+        let storage = stated.map_or(Some(CrossLevelStorage::None), Token::known_word);
+        let storage = storage.ok_or_else(|| {
+            let word = stated.map_or("", Token::as_str);
+            unsupported_level(1, format_args!("cross_level_storage: {word:?} is not known"))
+        })?;
+        Ok((storage, self.block.cross_level_depth.unwrap_or(0)))
     }
 
     fn read_own_recipe(&self, levels: &[u32]) -> Result<Options> {
@@ -209,72 +216,85 @@ impl Transaction {
         if links == CrossLevelStorage::None {
             options.depth = Options::default().depth;
         }
-        for kind in 0..self.kinds.len() {
-            let blocks = levels.iter().map(|level| self.level_block(*level, kind));
-            let blocks = blocks.collect::<Result<Vec<Json>>>()?;
-            let kind_options = self.read_kind_options(kind, &blocks, &mut options)?;
-            options.kinds.push((self.kinds[kind].kind, kind_options));
+        for (kind, geometry) in self.kinds.iter().enumerate() {
+            let recipes = levels.iter().map(|level| {
+                let block = self.level_block(*level, kind)?;
+                parse_recipe(*level, geometry.kind, block.extras.get(RECIPE))
+            });
+            let recipes = recipes.collect::<Result<Vec<LevelRecipe>>>()?;
+            let kind_options = kind_options(geometry.kind, recipes, &mut options)?;
+            options.kinds.push((geometry.kind, kind_options));
         }
         Ok(options)
     }
-
-    /// Reads the options of one kind. Options of all kinds go to `options`.
-    fn read_kind_options(
-        &self,
-        kind: usize,
-        blocks: &[Json],
-        options: &mut Options,
-    ) -> Result<KindOptions> {
-        let recipes: Vec<&Json> = blocks.iter().map(|block| &block["zvf.coarsening"]).collect();
-        let Some(first) = recipes.first().filter(|first| first.is_object()) else {
-            return Err(unsupported_level(
-                1,
-                format_args!("how {} became coarser is not on record", self.kinds[kind].kind),
-            ));
-        };
-        let word = |name: &str| first[name].as_str().unwrap_or_default(); // refused where it is empty
-        let wrong = |error: zvf_error::Error| unsupported_level(1, error.sentence());
-        let method: Method = word("method").parse().map_err(wrong)?;
-        if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
-            return Err(unsupported_level(1, "other levels were made by another method"));
-        }
-        let mut sizes = Vec::new();
-        for (level, recipe) in (1..).zip(&recipes) {
-            sizes.extend(read_setting(level, recipe, "size", Json::as_f64)?);
-        }
-        if let Some(growth) = growth_factor(&sizes, method) {
-            let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
-            if growth.is_none() {
-                return Err(unsupported_level(1, "the sizes of levels do not grow by one factor"));
-            }
-            if growth != Some(usual) {
-                options.growth = growth;
-            }
-        }
-        options.strategy = word("strategy").parse().map_err(wrong)?;
-        options.seed = read_setting(1, first, "seed", Json::as_u64)?.unwrap_or(0); // the default
-        let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
-        // Without a recorded scale, chunks are those of level 0.
-        options.chunk_scale = read_setting(1, first, "chunk_scale", scale)?.unwrap_or(1);
-        let name = |value: &Json| value.as_str().map(str::to_owned);
-        options.renumber = read_setting(1, first, "source_id", name)?.is_some();
-        if self.kinds[kind].kind == Kind::Skeleton {
-            options.prune = read_setting(1, first, "prune", Json::as_f64)?;
-        }
-        options.rules.clear();
-        let rules = read_setting(1, first, "rules", |value| value.as_object().cloned())?;
-        for (name, rule) in rules.into_iter().flatten() {
-            let rule = rule.as_str().unwrap_or_default(); // refused where it is empty
-            options.rules.push((name, rule.parse().map_err(wrong)?));
-        }
-        Ok(KindOptions {
-            method: Some(method),
-            size: sizes.first().copied(),
-            keep: read_setting(1, first, "keep", Json::as_f64)?,
-            sparsity: read_setting(1, first, "sparsity", Json::as_f64)?,
-        })
-    }
 }
+
+/// How a level of a kind was built, as its document records it.
+#[derive(Debug, Deserialize)]
+struct LevelRecipe {
+    method: Method,
+    size: Option<f64>,
+    keep: Option<f64>,
+    sparsity: Option<f64>,
+    strategy: Strategy,
+    seed: Option<u64>,
+    chunk_scale: Option<NonZeroU32>,
+    rules: Option<Map<String, Json>>,
+    prune: Option<f64>,
+    source_id: Option<String>,
+}
+
+fn parse_recipe(level: u32, kind: Kind, recipe: Option<&Json>) -> Result<LevelRecipe> {
+    let recipe = recipe.filter(|recipe| recipe.is_object()).ok_or_else(|| {
+        unsupported_level(level, format_args!("how {kind} became coarser is not on record"))
+    })?;
+    let wrong = |error| unsupported_level(level, format_args!("{RECIPE}: {error}"));
+    LevelRecipe::deserialize(recipe).map_err(wrong)
+}
+
+/// Returns the options of one kind, whose levels have these recipes. Options of all kinds go to
+/// `options`.
+fn kind_options(
+    kind: Kind,
+    recipes: Vec<LevelRecipe>,
+    options: &mut Options,
+) -> Result<KindOptions> {
+    let sizes: Vec<f64> = recipes.iter().filter_map(|recipe| recipe.size).collect();
+    let methods: Vec<Method> = recipes.iter().map(|recipe| recipe.method).collect();
+    let Some(first) = recipes.into_iter().next() else { return Ok(KindOptions::default()) };
+    let method = first.method;
+    if methods.iter().any(|other| *other != method) {
+        return Err(unsupported_level(1, "other levels were made by another method"));
+    }
+    let uneven = || unsupported_level(1, "the sizes of levels do not grow by one factor");
+    let growth = growth_factor(&sizes, method).ok_or_else(uneven)?;
+    if growth != usual_growth(method) {
+        options.growth = Some(growth);
+    }
+    options.strategy = first.strategy;
+    options.seed = first.seed.unwrap_or(0); // the default
+    // Without a recorded scale, chunks are those of level 0.
+    options.chunk_scale = first.chunk_scale.map_or(1, NonZeroU32::get);
+    options.renumber = first.source_id.is_some();
+    if kind == Kind::Skeleton {
+        options.prune = first.prune;
+    }
+    options.rules.clear();
+    for (name, rule) in first.rules.into_iter().flatten() {
+        let wrong = |error| unsupported_level(1, format_args!("{RECIPE}, {name}: {error}"));
+        let rule = Aggregation::deserialize(&rule).map_err(wrong)?;
+        options.rules.push((name, rule));
+    }
+    Ok(KindOptions {
+        method: Some(method),
+        size: sizes.first().copied(),
+        keep: first.keep,
+        sparsity: first.sparsity,
+    })
+}
+
+/// The member of a level that says how it was built.
+const RECIPE: &str = "zvf.coarsening";
 
 #[cfg(feature = "reference")]
 impl Transaction {
@@ -282,41 +302,36 @@ impl Transaction {
         if self.kinds.len() > 1 {
             return Err(unsupported_level(levels[0], "levels of several kinds are not refreshed"));
         }
-        let zv = &self.root["attributes"]["zarr_vectors"];
         let (storage, depth) = self.cross_levels()?;
         let mut recipe = Reference { depth, storage, ..Reference::default() };
-        let root_chunk = read_setting(levels[0], zv, "chunk_shape", parse_numbers)?;
+        let root_chunk = &self.block.chunk_shape;
         let (mut scale, mut chunk) = (1.0, root_chunk.clone());
         for level in levels {
             let block = self.level_block(*level, 0)?;
-            let method = block["coarsening_method"].as_str().unwrap_or("none");
+            let method = &block.coarsening_method;
             if method != "per_object" {
                 return Err(unsupported_level(
                     *level,
                     format_args!("the method {method:?} is not one that is repeated"),
                 ));
             }
-            if block["zvf.reference"]["content"] == "full" {
+            if block.extras.get("zvf.reference").is_some_and(|of| of["content"] == "full") {
                 recipe.content = LevelContent::Full;
             }
-            let share = read_setting(*level, &block, "object_sparsity", Json::as_f64)?;
-            let share = share.unwrap_or(1.0); // all objects where nothing is recorded
+            let share = block.object_sparsity; // all objects where nothing is recorded
             let bin_scale = self.bin_scale(*level)?;
             recipe.factors.push((bin_scale / scale, 1.0 / share));
             recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
             scale = bin_scale;
-            let sizes = read_setting(*level, &block, "chunk_shape", parse_numbers)?;
-            let sizes = sizes.or_else(|| root_chunk.clone());
-            let both = sizes.iter().flatten().zip(chunk.iter().flatten()).next();
-            let scale = both.map_or(Some(1), |(size, below)| {
-                chunk_scale(*size, *below) // chunks are those of the level below where no shape is stated
-            });
-            let scale = scale.ok_or_else(|| {
-                unsupported_level(
-                    *level,
-                    "its chunks are not those of the level below times a whole number",
-                )
-            })?;
+            let sizes = block.chunk_shape.unwrap_or_else(|| root_chunk.clone());
+            let both = sizes.first().zip(chunk.first());
+            let scale =
+                both.and_then(|(size, below)| chunk_scale(*size, *below)).ok_or_else(|| {
+                    unsupported_level(
+                        *level,
+                        "its chunks are not those of the level below times a whole number",
+                    )
+                })?;
             recipe.chunk_scales.push(scale);
             chunk = sizes;
         }
@@ -348,34 +363,13 @@ impl Transaction {
             return Err(unsupported_level(level, "it has no index of objects"));
         };
         let rows = self.kinds[0].objects.manifests.len();
-        let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
-        let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
+        let built = read_count(&path, &doc["attributes"]["zvf"], "built_rows")?;
         let built = built.unwrap_or(index.rows.now.len()); // all, where none was added since
         let is_kept = |row: &usize| {
             *row >= built || index.rows.now.get(*row).is_some_and(|row| has_references(row))
         };
         Ok((0..rows).filter(is_kept).collect())
     }
-}
-
-/// Reads a setting of a level. Returns `None` where it is not recorded.
-///
-/// # Errors
-///
-/// When `read` does not accept the recorded value.
-fn read_setting<T>(
-    level: u32,
-    record: &Json,
-    name: &str,
-    read: impl Fn(&Json) -> Option<T>,
-) -> Result<Option<T>> {
-    let value = &record[name];
-    if value.is_null() {
-        return Ok(None);
-    }
-    let wrong =
-        || unsupported_level(level, format_args!("{name}: {value} is not a setting of a level"));
-    read(value).map(Some).ok_or_else(wrong)
 }
 
 /// Returns the ratio of the chunk sizes `size` and `below`; `None` unless it is a whole number of 32 bits.
@@ -391,18 +385,18 @@ fn chunk_scale(size: f64, below: f64) -> Option<u32> {
 #[cfg(feature = "reference")]
 const SCALE_TOLERANCE: f64 = 1e-9;
 
-/// Returns the common growth factor of sizes: `None` without sizes, `Some(None)` if there is no common factor.
-fn growth_factor(sizes: &[f64], method: Method) -> Option<Option<f64>> {
-    let [first, rest @ ..] = sizes else { return None };
-    let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
-    let Some(second) = rest.first() else { return Some(Some(usual)) };
-    let fits = |growth: &f64| {
-        let size = |n: i32| first * growth.powi(n);
-        (1..).zip(rest).all(|(n, found)| size(n) == *found)
-    };
+/// Returns the factor by which sizes grow, the usual one for fewer than two; `None` if there is no
+/// common factor.
+fn growth_factor(sizes: &[f64], method: Method) -> Option<f64> {
+    let [first, second, ..] = sizes else { return Some(usual_growth(method)) };
     let ratio = second / first;
     let short = format!("{ratio:.9}").parse().unwrap_or(ratio);
-    Some([usual, short, ratio].into_iter().find(fits))
+    let fits = |growth: &f64| (0..).zip(sizes).all(|(n, size)| first * growth.powi(n) == *size);
+    [usual_growth(method), short, ratio].into_iter().find(fits)
+}
+
+fn usual_growth(method: Method) -> f64 {
+    if method == Method::Simplify { 4.0 } else { 2.0 }
 }
 
 #[cfg(test)]
@@ -411,20 +405,19 @@ mod tests {
 
     #[test]
     fn absent_settings_have_defaults_and_malformed_ones_are_refused() {
-        let scale = |record: Json| {
-            let read = |value: &Json| u32::try_from(value.as_u64()?).ok();
-            read_setting(1, &record, "chunk_scale", read).map_err(|error| error.message)
+        let scale = |scale: Json| {
+            let mut recipe = json!({"method": "cluster", "strategy": "random"});
+            recipe["chunk_scale"] = scale;
+            let read = parse_recipe(1, Kind::PointCloud, Some(&recipe));
+            read.map(|recipe| recipe.chunk_scale.map(NonZeroU32::get))
         };
-        assert_eq!(scale(serde_json::json!({})), Ok(None));
-        assert_eq!(scale(serde_json::json!({"chunk_scale": 4})), Ok(Some(4)));
-        for malformed in ["4", "4294967297", "-1", "2.5"] {
-            let value =
-                if malformed == "4" { Json::from(malformed) } else { malformed.parse().unwrap() };
-            let message = scale(serde_json::json!({"chunk_scale": value})).unwrap_err();
-            let expected = format!(
-                "level 1: chunk_scale: {value} is not a setting of a level; build the levels again with \"zvf pyramid\""
-            );
-            assert_eq!(message, expected);
+        assert_eq!(scale(Json::Null), Ok(None));
+        assert_eq!(scale(json!(4)), Ok(Some(4)));
+        for malformed in [json!("4"), json!(4_294_967_297_u64), json!(-1), json!(2.5), json!(0)] {
+            let message = scale(malformed.clone()).unwrap_err().message;
+            let hint = "; build the levels again with \"zvf pyramid\"";
+            assert!(message.starts_with("level 1: zvf.coarsening: invalid"), "{message}");
+            assert!(message.ends_with(hint), "{message}");
         }
     }
 
@@ -449,11 +442,11 @@ mod tests {
         ] {
             for first in [0.1, 3.7, 12.5, 1e-7] {
                 let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(growth, n)).collect();
-                assert_eq!(growth_factor(&sizes, method), Some(Some(growth)), "{growth} {first}");
+                assert_eq!(growth_factor(&sizes, method), Some(growth), "{growth} {first}");
             }
         }
-        assert_eq!(growth_factor(&[], Method::Subset), None);
-        assert_eq!(growth_factor(&[1.0], Method::Simplify), Some(Some(4.0)));
-        assert_eq!(growth_factor(&[1.0, 2.0, 3.0], Method::Cluster), Some(None));
+        assert_eq!(growth_factor(&[], Method::Subset), Some(2.0));
+        assert_eq!(growth_factor(&[1.0], Method::Simplify), Some(4.0));
+        assert_eq!(growth_factor(&[1.0, 2.0, 3.0], Method::Cluster), None);
     }
 }

@@ -130,6 +130,8 @@ impl Transaction {
         for (v, new) in both() {
             let above = twin.get(&geometry.vertex[v].parent);
             geometry.vertex[new].parent = above.copied().unwrap_or(NONE);
+            let line = geometry.line_of.get(&v).copied();
+            geometry.line_of.extend(line.map(|line| (new, line)));
         }
         geometry.objects.know(copy).vertices = new_vertices.clone();
         self.copy_inner_links(kind, &originals, &twin)?;

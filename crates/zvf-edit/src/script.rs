@@ -1,7 +1,6 @@
 //! Scripts: their operations, with the members of each, and the editor that applies lines to
 //! transactions and commits these.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::objects::{NewObject, ObjectSelector};
 use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
 use crate::reshape::{Merge, Split};
-use crate::transaction::{NamedSelection, OperationResult, Transaction};
+use crate::transaction::{EarlierNames, OperationResult, Transaction};
 use crate::vertices::{AddVertices, Affine};
 
 /// An editor that runs a script on a store.
@@ -31,7 +30,7 @@ pub struct Editor {
     defaults: CommitOptions,
     open: Option<OpenTransaction>,
     explicit: Option<bool>, // whether the script uses begin and commit
-    named: HashMap<String, NamedSelection>,
+    named: EarlierNames,
     commits: Vec<Json>,
     notices: Vec<Json>,
 }
@@ -82,7 +81,7 @@ impl Editor {
             defaults,
             open: None,
             explicit: None,
-            named: HashMap::new(),
+            named: EarlierNames::default(),
             commits: Vec::new(),
             notices: Vec::new(),
         })
@@ -174,7 +173,7 @@ impl Editor {
         let mut transaction = Transaction::begin(&self.journal)?;
         transaction.folder.clone_from(&self.folder);
         check_head(&options, transaction.head())?;
-        transaction.named = self.named.clone();
+        transaction.earlier = self.named.clone();
         self.open = Some(OpenTransaction { transaction, options });
         Ok(())
     }
@@ -346,12 +345,9 @@ impl Operation {
 }
 
 impl Transaction {
-    /// Applies one operation, in the form of a line of a script.
-    ///
-    /// # Errors
-    ///
-    /// When the line is not an operation, or the operation fails. The transaction should then be dropped.
-    pub fn apply(&mut self, line: &Json) -> Result<OperationResult> {
+    /// Applies one operation, in the form of a line of a script. The transaction should be dropped
+    /// where it fails.
+    pub(crate) fn apply(&mut self, line: &Json) -> Result<OperationResult> {
         self.apply_operation(Operation::parse(line)?, line)
     }
 

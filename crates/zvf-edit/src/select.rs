@@ -14,10 +14,10 @@ use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::new_rows::{checked_index, parse_vector, read_members};
-use crate::numbers::Vid;
+use crate::numbers::{NONE, Vid};
 use crate::scalar::parse_number;
 use crate::stored_column::{find, position};
-use crate::transaction::{NamedSelection, Transaction};
+use crate::transaction::{NamedRow, Transaction};
 
 /// The result of a selector.
 #[derive(Clone, Debug)]
@@ -378,27 +378,47 @@ impl Transaction {
 
     /// Returns the vertices of a name.
     fn resolve(&mut self, name: &str) -> Result<(usize, Vec<Vid>)> {
-        let unknown = || EditError::invalid(format!("nothing was called {name:?} before"));
-        let found = self.named.get(name).cloned().ok_or_else(unknown)?;
-        let (kind, mut list) = match found {
-            NamedSelection::Vertices(kind, list) => (kind, list),
-            NamedSelection::Rows(kind, rows) => {
-                let mut list = Vec::new();
-                for (chunk, row) in rows {
-                    let v = self.kinds[kind].vertex_at(&chunk, row.into())?;
-                    self.kinds[kind].owner_of(v)?;
-                    list.push(v);
-                }
-                self.named.insert(name.to_owned(), NamedSelection::Vertices(kind, list.clone()));
-                (kind, list)
+        if !self.named.contains_key(name) {
+            let (earlier, is_current) = (&self.earlier, self.earlier.head == self.snap.head);
+            let unknown = || EditError::invalid(format!("nothing was called {name:?} before"));
+            let (kind, rows) = earlier.rows.get(name).ok_or_else(unknown)?;
+            let (geometry, mut list) = (&mut self.kinds[*kind], Vec::with_capacity(rows.len()));
+            for row in rows {
+                let v = geometry.find_named(row, is_current)?.ok_or_else(|| {
+                    let text = format!("another commit changed what was called {name:?}");
+                    EditError::conflict(text, Vec::new())
+                })?;
+                geometry.owner_of(v)?;
+                list.push(v);
             }
-        };
+            self.named.insert(name.to_owned(), (*kind, list));
+        }
+        let (kind, mut list) = self.named[name].clone();
         list.retain(|v| self.kinds[kind].vertex[*v].alive);
         Ok((kind, list))
     }
 }
 
 impl Geometry {
+    /// Returns a vertex that an earlier transaction named. After commits of others, and where no
+    /// row is known, it is the one with the position: that of the row, or the only one.
+    fn find_named(&mut self, named: &NamedRow, is_current: bool) -> Result<Option<Vid>> {
+        let ((chunk, row, position), size) = (named, self.position_size());
+        let number = self.chunk_number(chunk);
+        self.load_chunk(number)?;
+        let (mut rows, row) = (self.chunks[&number].rows.clone(), *row as usize);
+        if is_current && named.1 != NONE {
+            return Ok(rows.nth(row));
+        }
+        let stored = self.vertices.read_stored(chunk)?.unwrap_or_default();
+        let same = stored.chunks_exact(size).enumerate().filter(|(_, found)| found == position);
+        let same: Vec<usize> = same.map(|(at, _)| at).collect();
+        Ok(match same[..] {
+            [only] => rows.nth(only),
+            _ => same.contains(&row).then(|| rows.nth(row)).flatten(),
+        })
+    }
+
     /// Returns the value of a column at a vertex.
     fn value_at(&self, v: Vid, column: &ColumnRef) -> Result<Value> {
         Ok(match column.scope {

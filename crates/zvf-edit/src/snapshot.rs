@@ -15,8 +15,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::num::to_u64;
+use zvf_metadata::Object;
+use zvf_metadata::arrays::ArrayAttributes;
 use zvf_store::record::{JOURNAL_VERSION, RECENT_COMMITS, RecordKey, StagedSpan};
 
 use crate::changes::{Blob, Changes, KeyContents, read_blob};
@@ -34,7 +35,7 @@ pub(crate) struct Snapshot {
     /// The keys of recent commits.
     known_keys: Rc<KnownKeys>,
     /// The number of bytes read so far.
-    pub(crate) bytes_read: Cell<u64>,
+    bytes_read: Cell<u64>,
 }
 
 /// The last transaction that wrote a key, and the span of its new bytes, by key.
@@ -298,6 +299,10 @@ pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
     Ok(serde_json::to_vec(doc)?.into())
 }
 
+/// The blocks of the root and of a level in their attributes.
+pub(crate) const ROOT_BLOCK: &str = "zarr_vectors";
+pub(crate) const LEVEL_BLOCK: &str = "zarr_vectors_level";
+
 /// Pointers to the members of documents that edits replace members of.
 const OBJECTS: [&str; 7] = [
     "",
@@ -309,31 +314,14 @@ const OBJECTS: [&str; 7] = [
     "/chunk_grid/configuration",
 ];
 
-/// Reads the chunk and bin shapes of level 0 from the level or the root.
-pub(crate) fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
-    let shape = match read_sizes(level, "chunk_shape")? {
-        Some(sizes) => ChunkShape::new(&sizes)?,
-        None => root_chunk_shape(zv)?,
-    };
-    let bins = match read_sizes(zv, "base_bin_shape")? {
-        Some(bin) => Bins::new(&shape, &bin)?,
-        None => Bins::from_chunk_shape(&shape),
-    };
-    Ok((shape, bins))
+/// Reads the block `name` of the attributes of a document as the metadata describes it.
+pub(crate) fn read_block<T: ArrayAttributes>(doc: &Json, name: &str) -> Result<T> {
+    T::parse(attributes_object(&doc["attributes"][name])).at(name)
 }
 
-/// Reads the chunk shape that the root states.
-pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
-    let sizes =
-        read_sizes(zv, "chunk_shape")?.or_fail(Class::Encoding, || missing_sizes("chunk_shape"))?;
-    Ok(ChunkShape::new(&sizes)?)
-}
-
-/// Reads one size for each axis. Returns `None` where they are not stated.
-pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
-    let floats =
-        |value: &Json| value.as_array()?.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
-    read_member(&block[name], floats, || missing_sizes(name))
+/// Returns the members of an object; none where it is absent.
+pub(crate) fn attributes_object(attrs: &Json) -> Object {
+    attrs.as_object().cloned().unwrap_or_default()
 }
 
 /// Reads a member of a document. Returns `None` where it is absent, and fails where it is not what
@@ -347,10 +335,6 @@ pub(crate) fn read_member<T>(
         true => Ok(None),
         false => read(value).map(Some).or_fail(Class::Encoding, wrong),
     }
-}
-
-fn missing_sizes(name: &str) -> String {
-    format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers")
 }
 
 #[cfg(test)]

@@ -410,3 +410,51 @@ fn next_reader_applies_pending_commits() {
     journal.apply_all_pending().unwrap();
     assert!(archives::tree(store.path()) == before);
 }
+
+#[test]
+fn a_name_stays_with_its_vertices_through_later_commits() {
+    let store = Unpacked::new("pc3_basic");
+    let mut transaction = begin(store.path());
+    let geometry = &mut transaction.kinds[0];
+    let first = geometry.all_vertices().unwrap()[0];
+    let (at, chunk) = (geometry.position(first), &geometry.chunk_keys[0]);
+    let near = |by: f64| Vec::from_iter(at.iter().map(|x| x + by / 256.0));
+    let (same, _) = geometry.locate(&near(1.0)).unwrap();
+    assert_eq!(&same, chunk);
+    let add = |by: f64| json!({"op": "vertex.add", "positions": [near(by)], "as": by.to_string()});
+    let to = |name: &str, by: f64| json!({"op": "vertex.move", "vertices": {"ref": name}, "to": near(by)});
+    let [begins, ends] = ["begin", "commit"].map(|op| json!({"op": op}));
+    // The rows behind the one that is removed get other numbers, and another vertex the old one.
+    let removal = json!({"op": "vertex.remove", "vertices": {"chunk": chunk, "row": 0}});
+    let between = vec![removal, add(0.5)];
+    let everything = vec![move_all(store.path(), 0.125)];
+    for (is_by_other, between, is_kept) in [
+        (false, &between, true),
+        (true, &between, true),
+        (false, &everything, true),
+        (true, &everything, false),
+    ] {
+        let (store, expected) = (Unpacked::new("pc3_basic"), Unpacked::new("pc3_basic"));
+        let mut editor =
+            Editor::open(store.path(), Path::new("."), CommitOptions::default()).unwrap();
+        let mut step = |lines: &[Json]| {
+            let whole =
+                [std::slice::from_ref(&begins), lines, std::slice::from_ref(&ends)].concat();
+            whole.iter().try_for_each(|line| editor.line(1, &line.to_string()).map(drop))
+        };
+        step(&[add(0.25)]).unwrap();
+        match is_by_other {
+            true => drop(run(store.path(), between).unwrap()),
+            false => step(between).unwrap(),
+        }
+        let done = step(&[to("0.25", 0.75)]);
+        if !is_kept {
+            assert_fails(done, Class::Conflict);
+            continue;
+        }
+        done.unwrap();
+        let lines = [&[add(0.25)], &between[..], &[to("0.25", 0.75)]].concat();
+        run(expected.path(), &lines).unwrap();
+        assert_eq!(positions(store.path()), positions(expected.path()), "{is_by_other}");
+    }
+}

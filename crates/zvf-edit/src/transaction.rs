@@ -10,26 +10,27 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_metadata::ZarrVectors;
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::error::{EditError, OrFail, Result, fail, refuse_if, refused, unsupported};
+use crate::error::{OrFail, Result, fail, refuse_if, refused, unsupported};
 use crate::geometry::Geometry;
 use crate::groups::Groups;
 use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::RebuiltRows;
-use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
+use crate::snapshot::{ROOT_BLOCK, Snapshot, doc_key, read_block, read_doc, read_member};
 
 /// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OperationResult {
+pub(crate) struct OperationResult {
     /// The number of selected vertices or objects.
-    pub selected: u64,
+    pub(crate) selected: u64,
     /// The number of changed ones.
-    pub changed: u64,
+    pub(crate) changed: u64,
     /// The ids of new objects.
-    pub ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
 }
 
 impl OperationResult {
@@ -41,25 +42,36 @@ impl OperationResult {
 /// Rows that selectors named, by kind, chunk and row: the bytes of their position, and the index among rows with the same.
 type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
 
-/// The vertices of a name: by number before a commit, by chunk and row after it.
-#[derive(Clone, Debug)]
-pub(crate) enum NamedSelection {
-    Vertices(usize, Vec<Vid>),
-    Rows(usize, Vec<(Chunk, u32)>),
+/// The vertices of names, with their kind.
+pub(crate) type Named<V> = HashMap<String, (usize, Vec<V>)>;
+
+/// A vertex of a name after a commit: its chunk and row, and the bytes of its position. The row is
+/// `NONE` where only the position tells which vertex it is.
+pub(crate) type NamedRow = (Chunk, u32, Vec<u8>);
+
+/// What earlier transactions named, as of a head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EarlierNames {
+    pub(crate) head: u64,
+    pub(crate) rows: Named<NamedRow>,
 }
 
 /// A transaction that is not committed. Dropping it discards the changes.
 #[derive(Clone, Debug)]
-pub struct Transaction {
+pub(crate) struct Transaction {
     pub(crate) snap: Rc<Snapshot>,
     /// The folder of files that operations name.
     pub(crate) folder: PathBuf,
     pub(crate) root: Json,
     pub(crate) new_root: Json,
+    /// What the root says about vectors.
+    pub(crate) block: ZarrVectors,
     pub(crate) kinds: Vec<Geometry>,
     pub(crate) groups: Groups,
     pub(crate) next_id: i64,
-    pub(crate) named: HashMap<String, NamedSelection>,
+    /// The vertices of names that this transaction gave or used.
+    pub(crate) named: Named<Vid>,
+    pub(crate) earlier: EarlierNames,
     pub(crate) operations: Vec<Json>,
     pub(crate) read_items: BTreeSet<String>,
     pub(crate) written_items: BTreeSet<String>,
@@ -95,8 +107,8 @@ impl Transaction {
         let journal = &snap.journal;
         let root = read_doc(&snap, "")?
             .or_fail(Class::NotFound, || format!("{}: there is no store", journal.place))?;
-        let zv = &root["attributes"]["zarr_vectors"];
-        if !zv.is_object() {
+        let block = &root["attributes"][ROOT_BLOCK];
+        if !block.is_object() {
             return refused(format!(
                 "{}: this is no Zarr Vectors store; its attributes have no zarr_vectors",
                 journal.place
@@ -107,31 +119,32 @@ impl Transaction {
             let text = format!("zarr.json, zvf: expected an object, found {extension}");
             return fail(Class::Encoding, text);
         }
-        let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
-        // Other text than a number is 0, so that the version is refused as too old.
-        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0_u32));
-        if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
+        let kind = |listed: &Json| {
+            let kind = listed.as_str().and_then(|token| token.parse::<Kind>().ok());
+            kind.or_unsupported(|| format!("the kind {listed} is not edited"))
+        };
+        let listed = block["geometry_types"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed = listed.iter().map(kind).collect::<Result<Vec<Kind>>>()?;
+        let block: ZarrVectors = read_block(&root, ROOT_BLOCK)?;
+        if block.zv_version.numbers() < [0, 9, 0] {
             return unsupported(format!(
-                "stores of format {version} are not edited; write it again with \"zvf rewrite \
-                 --format-version 0.9.2\""
+                "stores of format {} are not edited; write it again with \"zvf rewrite \
+                 --format-version 0.9.2\"",
+                block.zv_version
             ));
         }
         if snap.get(&doc_key("parametric"))?.is_some() {
             return unsupported("stores with parametric objects are not edited");
         }
-        let listed = zv["geometry_types"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut kinds = Vec::new();
-        for (i, listed) in listed.iter().enumerate() {
-            let unknown = || EditError::unsupported(format!("the kind {listed} is not edited"));
-            let token = listed.as_str().ok_or_else(unknown)?;
-            let kind: Kind = token.parse().map_err(|_unknown| unknown())?;
-            let path = if i == 0 { "0".to_owned() } else { format!("0/{token}") };
+        for (i, kind) in listed.into_iter().enumerate() {
+            let path = if i == 0 { "0".to_owned() } else { format!("0/{}", kind.token()) };
             if i > 0 && read_doc(&snap, &path)?.is_none() {
                 return unsupported(format!(
                     "{path}: stores with several kinds in the reference's own form are not edited"
                 ));
             }
-            kinds.push(Geometry::open(&snap, &root, kind, &path)?);
+            kinds.push(Geometry::open(&snap, &block, kind, &path)?);
         }
         if kinds.is_empty() {
             return unsupported(
@@ -151,10 +164,12 @@ impl Transaction {
             folder: ".".into(),
             new_root: root.clone(),
             root,
+            block,
             kinds,
             groups,
             next_id,
             named: HashMap::new(),
+            earlier: EarlierNames::default(),
             operations: Vec::new(),
             read_items: BTreeSet::new(),
             written_items: BTreeSet::new(),
@@ -169,13 +184,8 @@ impl Transaction {
     }
 
     /// Returns the head at which the transaction began.
-    pub fn head(&self) -> u64 {
+    pub(crate) fn head(&self) -> u64 {
         self.snap.head
-    }
-
-    /// Returns the number of bytes read so far.
-    pub fn bytes_read(&self) -> u64 {
-        self.snap.bytes_read.get()
     }
 
     /// Returns the index of the kind that a token names; of the first kind without one.

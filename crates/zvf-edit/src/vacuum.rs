@@ -1,7 +1,7 @@
 //! The vacuum of a store: removes rows in no fragment, fragments of no object, and empty rows at the end of the index.
 //!
 //! ```text
-//! rebuild_rows    chunks with waste -> their new cells, and the new numbers of rows and fragments
+//! rebuild_wasted  chunks with waste -> their new cells, and the new numbers of rows and fragments
 //! take_rebuilt    these             -> manifests, links, counts, coarser levels
 //! ```
 //!
@@ -65,8 +65,7 @@ pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<Com
     let mut rebuilt = Vec::new();
     for geometry in &mut transaction.kinds {
         let chunks = geometry.all_chunks();
-        let wasted = geometry.find_waste(&chunks)?;
-        rebuilt.push(geometry.rebuild_rows(&wasted)?);
+        rebuilt.push(geometry.rebuild_wasted(&chunks)?);
     }
     commit_rebuilt(journal, transaction, rebuilt, json!({"op": "vacuum"}), dry_run)
 }
@@ -124,23 +123,6 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Returns the chunks with a row in no fragment or a fragment of no object. Does not keep chunks in memory.
-    fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
-        let owners = self.owners_in(&chunks.iter().copied().collect())?;
-        let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
-        for (chunk, fragment) in owners.into_keys() {
-            named.entry(chunk).or_default().insert(fragment);
-        }
-        let mut wasted = BTreeSet::new();
-        for chunk in chunks {
-            let named = named.remove(chunk).unwrap_or_default();
-            if self.has_waste(*chunk, &named)? {
-                wasted.insert(*chunk);
-            }
-        }
-        Ok(wasted)
-    }
-
     /// Returns whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
         let key = &self.chunk_keys[chunk];
@@ -161,18 +143,27 @@ impl Geometry {
         Ok(!is_named || held.contains(&false))
     }
 
-    /// Rebuilds chunks without fragments of no object and rows in no fragment.
-    fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
+    /// Rebuilds the chunks that have fragments of no object or rows in no fragment, without them.
+    /// Does not keep other chunks in memory.
+    fn rebuild_wasted(&mut self, chunks: &[u32]) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
+        let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+        for (chunk, fragment) in owners.keys() {
+            named.entry(*chunk).or_default().insert(*fragment);
+        }
         let nobody = HashSet::new();
         // Flush copies of the arrays, as only the result is handed on.
         let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
         let mut result = RebuiltRows::default();
         for chunk in chunks {
+            let named = named.remove(chunk).unwrap_or_default();
+            if !self.has_waste(*chunk, &named)? {
+                continue;
+            }
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
             for (fragment, list) in (0_u32..).zip(state.fragments.iter()) {
-                if self.has_objects && !owners.contains_key(&(*chunk, fragment)) {
+                if self.has_objects && !named.contains(&fragment) {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
             }
@@ -343,8 +334,7 @@ pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Re
     let shards = geometry.chunks_by_shard();
     let shards = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
     let chunks: Vec<u32> = shards.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
-    let wasted = geometry.find_waste(&chunks)?;
-    geometry.rebuild_rows(&wasted)?.to_bytes()
+    geometry.rebuild_wasted(&chunks)?.to_bytes()
 }
 
 /// Commits the results of all shares at `head`. The commit names the plan by `digest`. Returns the report of the command.

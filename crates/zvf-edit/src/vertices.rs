@@ -11,7 +11,7 @@ use crate::error::{OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::new_rows::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::numbers::{NONE, Vid};
-use crate::transaction::{NamedSelection, OperationResult, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 
 /// The parent of a new vertex of a skeleton.
 enum ParentRef {
@@ -297,8 +297,7 @@ impl Transaction {
 
     /// Gives vertices a name, if there is one.
     pub(crate) fn name_vertices(&mut self, name: Option<&str>, kind: usize, vertices: &[Vid]) {
-        let named = NamedSelection::Vertices(kind, vertices.to_vec());
-        self.named.extend(name.map(|name| (name.to_owned(), named)));
+        self.named.extend(name.map(|name| (name.to_owned(), (kind, vertices.to_vec()))));
     }
 
     pub(crate) fn remove_selected(

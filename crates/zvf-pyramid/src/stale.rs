@@ -18,7 +18,7 @@ use zvf_model::Kind;
 /// assert!(Stale::default().objects.is_empty());
 /// # assert_eq!(stale.boxes.len(), 1);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Stale {
     /// Boxes by their lowest and highest corners; no vertex outside of them was added, removed or
     /// changed. Boxes include their lowest corners and exclude their highest.

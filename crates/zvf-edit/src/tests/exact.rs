@@ -8,14 +8,14 @@ use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
+use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::{
-    GC, assert_fails, begin, change_document, join, move_all, open, positions, positions_of, run,
-    tree,
+    GC, assert_fails, begin, change_document, document, join, move_all, open, positions,
+    positions_of, run, tree,
 };
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
@@ -24,7 +24,7 @@ use crate::medium::block_on;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::{Collect, gc};
+use crate::{Collect, Place, gc};
 
 /// An id that `f64` holds; its two successors are rounded to it.
 const LARGE_ID: i64 = 1 << 60;
@@ -76,9 +76,17 @@ fn whole_points(at: &[i64]) -> (tempfile::TempDir, PathBuf) {
     (folder, store)
 }
 
-fn write(store: &Path, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
+/// Returns the schema of a kind, with two axes and chunks of 10.
+fn schema(kind: Kind) -> Schema {
     let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
-    let schema = Schema::new(batch.kind(), Axis::spatial(2).unwrap(), chunk).unwrap();
+    Schema::new(kind, Axis::spatial(2).unwrap(), chunk).unwrap()
+}
+
+fn write(store: &Path, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
+    write_as(store, schema(batch.kind()), batch, push_more);
+}
+
+fn write_as(store: &Path, schema: Schema, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = block_on(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
@@ -290,6 +298,16 @@ fn refuses_malformed_numbers_in_documents() {
 }
 
 #[test]
+fn refuses_arrays_whose_chunks_have_other_names() {
+    for array in ["0/vertices", "0/object_index/object_ids", "0/object_index/manifests"] {
+        let store = Unpacked::new("pl2_negative");
+        let names = json!({"name": "default", "configuration": {"separator": "."}});
+        change_document(store.path(), array, |doc| doc["chunk_key_encoding"] = names);
+        assert_eq!(refusal_class(store.path()), Class::Unsupported, "{array}");
+    }
+}
+
+#[test]
 fn refuses_a_malformed_next_id() {
     for malformed in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
         let store = Unpacked::new("pl2_negative");
@@ -425,4 +443,71 @@ fn a_branch_of_a_tree_without_branches_keeps_its_parent() {
     let parent = |v: u32| vertices.iter().position(|p| *p == geometry.vertex[v].parent);
     let parents: Vec<_> = vertices.iter().map(|v| parent(*v)).collect();
     assert_eq!(parents, [None, Some(0), Some(1), Some(0)]);
+}
+
+#[test]
+fn new_categories_are_listed_for_links_and_fragments() {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    // The second edge crosses chunks, so that there are two arrays.
+    let at: Vec<u8> = [1.0_f32, 1.0, 2.0, 1.0, 13.0, 1.0].map(f32::to_le_bytes).concat();
+    let places = Column::new(Dtype::FLOAT32, 2, at.into()).unwrap();
+    let codes = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![0, 1].into()).unwrap();
+    let sort = Categories::new(vec![Value::from("a"), Value::from("b")], None);
+    let edges = zvf_model::Elements::new(2, vec![0, 1, 1, 2]).unwrap();
+    let edges = edges.with_field(Field::new("sort", codes).with_categories(sort)).unwrap();
+    let batch = Batch::new(Kind::Graph, places).with_vertex_objects(vec![Some(ObjectId(0)); 3]);
+    write(&store, &batch.unwrap().with_elements(edges).unwrap(), |_writer| {});
+    let ends = [0, 1].map(|n| json!({"object": 0, "index": n}));
+    run(&store, &[json!({"op": "link.set", "links": [ends], "values": {"sort": "c"}})]).unwrap();
+    let is_array = |key: &String| key.starts_with("0/link_attributes/sort/0/");
+    let keys = archives::tree(&store).into_keys().filter(is_array);
+    let arrays = keys.filter_map(|key| key.strip_suffix("/zarr.json").map(str::to_owned));
+    let lists = arrays.map(|array| document(&store, &array)["attributes"]["categories"].clone());
+    let lists: Vec<Json> = lists.filter(|list| !list.is_null()).collect();
+    assert_eq!(lists, vec![json!(["a", "b", "c"]); 2]);
+
+    let store = Unpacked::new("sl3_streamlines");
+    let mut column = json!({"op": "column.add", "scope": "fragment", "name": "sort"});
+    (column["dtype"], column["fill"]) = (json!("uint8"), json!(0));
+    run(store.path(), &[column]).unwrap();
+    let array = "0/fragment_attributes/sort";
+    change_document(store.path(), array, |doc| {
+        doc["attributes"]["encoding"] = json!("dictionary");
+        doc["attributes"]["categories"] = json!(["a"]);
+    });
+    let set = json!({"op": "fragment.set", "object": 0, "index": 0, "values": {"sort": "b"}});
+    run(Place::from(store.path()).with_foreign_accepted(), &[set]).unwrap();
+    assert_eq!(document(store.path(), array)["attributes"]["categories"], json!(["a", "b"]));
+}
+
+#[test]
+fn a_copy_has_the_lines_of_its_original() {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    let at: Vec<u8> = (0..12).flat_map(|n| f32::from(n as u8 + 1).to_le_bytes()).collect();
+    let places = Column::new(Dtype::FLOAT32, 2, at.into()).unwrap();
+    let parts = Parts::new(vec![0, 2, 6], vec![ObjectId(0); 2]).unwrap();
+    write(&store, &Batch::new(Kind::Polyline, places).with_parts(parts).unwrap(), |_writer| {});
+    run(&store, &[json!({"op": "object.copy", "object": 0, "by": [20, 20]})]).unwrap();
+    let geometry = &begin(&store).kinds[0];
+    let starts = [0, 1].map(|id| geometry.line_starts(geometry.find_object(id).unwrap()).unwrap());
+    assert!(starts[0].len() == 1 && starts[0] == starts[1], "{starts:?}");
+}
+
+#[test]
+fn links_with_a_direction_are_not_joined_with_links_without_one() {
+    let folder = archives::scratch();
+    let [plain, directed] = ["plain", "directed"].map(|name| folder.path().join(name));
+    let at: Vec<u8> = [1.0_f32, 1.0, 2.0, 1.0].map(f32::to_le_bytes).concat();
+    let places = Column::new(Dtype::FLOAT32, 2, at.into()).unwrap();
+    let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
+    let batch = Batch::new(Kind::Graph, places).with_vertex_objects(vec![Some(ObjectId(0)); 2]);
+    let batch = batch.unwrap().with_elements(edges).unwrap();
+    write(&plain, &batch, |_writer| {});
+    write_as(&directed, schema(Kind::Graph).with_directed_links(), &batch, |_writer| {});
+    for (into, from) in [(&plain, &directed), (&directed, &plain)] {
+        assert_fails(join(into, from), Class::InvalidArgument);
+    }
+    join(&directed, &directed).unwrap();
 }
