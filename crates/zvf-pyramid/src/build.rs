@@ -129,7 +129,7 @@ async fn replace(
         let build = levels::begin(address, store, how, levels::Kept::BesideLevels).await?;
         let target = BuildTarget { build: &build, checkpoint, only: None };
         let made = rebuild(address, target, &plan, on_event).await;
-        return levels::publish(build, made).await;
+        return levels::publish(build, made, true).await;
     }
     let (build, store) = if stale.is_none() && has_only_level_0(store, how).await? {
         (levels::begin(address, store, how, levels::Kept::InPlace).await?, store.clone())
@@ -140,7 +140,7 @@ async fn replace(
     };
     let target = BuildTarget { build: &build, checkpoint, only: None };
     let made = build_levels(&store, &target, &plan, stale, on_event).await;
-    levels::publish(build, made).await
+    levels::publish(build, made, true).await
 }
 
 /// Returns whether the store has only level 0 and no links from it to other levels, so that levels

@@ -91,27 +91,11 @@ impl Checkpoint {
         Self { folder: folder.to_owned(), kept_levels, _lock: None }
     }
 
-    /// Returns whether a level exists and its files match its record.
-    pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
-        Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
-    }
-
-    /// Returns whether every file of a level except its documents is in the store in the folder
-    /// `store`.
-    pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
-        let files = self.hash_files(level)?;
-        let mut cells = files.iter().filter(|(name, _)| {
-            name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
-        });
-        cells.try_fold(!files.is_empty(), |all, (name, sum)| {
-            Ok(all & (found(hash_file(&store.join(name)))? == Some(*sum)))
-        })
-    }
-
-    /// Returns the folder of a level.
-    fn level_folder(&self, level: u32) -> &Path {
+    /// Returns where a level is.
+    pub(crate) fn level(&self, level: u32) -> KeptLevel {
         let kept_level = self.kept_levels.iter().find(|kept_level| kept_level.level == level);
-        kept_level.map_or(&self.folder, |kept_level| &kept_level.folder)
+        let folder = kept_level.map_or(&self.folder, |kept_level| &kept_level.folder);
+        KeptLevel { level, folder: folder.clone() }
     }
 
     /// Removes the checkpoint, the recipe first: after a kill in between, nothing can be reused.
@@ -120,84 +104,6 @@ impl Checkpoint {
             // Files that cannot be removed now are useless to the next build, which removes them.
             drop(fs::remove_dir_all(&self.folder));
         }
-    }
-
-    /// Returns level `level` if its files match its record; otherwise removes and reports it.
-    pub(crate) async fn take(
-        &self,
-        build: &Build,
-        level: u32,
-        (kinds, linked): (&[Kind], bool),
-        on_event: &mut OnEvent<'_>,
-    ) -> Result<Option<BuiltLevel>> {
-        let folder = self.level_folder(level).join(level.to_string());
-        let report = match self.read_saved(level).map_err(Error::scratch)? {
-            Saved::Sound(report) => report,
-            saved @ (Saved::Damaged | Saved::Nothing) => {
-                self.remove_level(level).map_err(Error::scratch)?;
-                if matches!(saved, Saved::Damaged) {
-                    on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
-                }
-                return Ok(None);
-            }
-        };
-        let (mut documents, mut parents) = (Vec::new(), Vec::new());
-        for (at, kind) in kinds.iter().enumerate() {
-            let kind_folder = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
-            let text = fs::read(kind_folder.join(DOCUMENT)).map_err(Error::scratch)?;
-            documents.push(Document::parse(&text)?);
-            if linked {
-                parents.push((*kind, Pairs::open(&self.pairs_path(level, *kind))?));
-            }
-        }
-        build.hard_link_from(&folder, &level.to_string()).await?;
-        Ok(Some(BuiltLevel { report, documents, parents, rebuilt: Vec::new() }))
-    }
-
-    /// Saves a level that is written.
-    pub(crate) async fn put(&self, build: &Build, made: &BuiltLevel) -> Result<()> {
-        let level = made.report.level;
-        for (kind, parents) in &made.parents {
-            parents.save(&self.pairs_path(level, *kind))?;
-        }
-        let folder = self.level_folder(level).join(level.to_string());
-        build.hard_link_to(&level.to_string(), &folder).await?;
-        let record = || {
-            let (report, files) = (made.report.clone(), self.hash_files(level)?);
-            let kinds = report.kinds.clone();
-            let record = serde_json::to_string(&LevelRecord { report, kinds, files })?;
-            let name = format!("{level}.json");
-            write(&Disk::default(), self.level_folder(level), &name, &record)
-        };
-        record().map_err(Error::scratch)
-    }
-
-    /// Reads the record of a level and compares its files with it.
-    fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
-        let text = found(fs::read(self.file_path(level, "json")))?;
-        let Some(text) = text else { return Ok(Saved::Nothing) };
-        Ok(match serde_json::from_slice::<LevelRecord>(&text) {
-            Ok(record) if self.hash_files(level)? == record.files => {
-                Saved::Sound(LevelReport { kinds: record.kinds, ..record.report })
-            }
-            Ok(_) | Err(_) => Saved::Damaged,
-        })
-    }
-
-    /// Returns the names of the files of a level in its folder, without its record.
-    pub(crate) fn file_names(&self, level: u32) -> std::io::Result<Vec<String>> {
-        let folder = KeyedFolder::new(Disk::default(), self.level_folder(level).to_owned());
-        let mut names = folder.walk(&level.to_string())?;
-        let pairs = Kind::ALL.iter().map(|kind| format!("{level}.{kind}.pairs"));
-        names.extend(pairs.filter(|name| folder.path(name).exists()));
-        Ok(names)
-    }
-
-    /// Returns the length and XXH64 of each file of a level, by its name in the folder.
-    fn hash_files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
-        let folder = self.level_folder(level);
-        let hash = |name: String| Ok((name.clone(), hash_file(&folder.join(name))?));
-        self.file_names(level)?.into_iter().map(hash).collect()
     }
 
     /// Removes everything that another recipe saved, and stores this recipe.
@@ -219,20 +125,128 @@ impl Checkpoint {
         disk.sync_dir(&self.folder)?;
         write(disk, &self.folder, RECIPE, recipe)
     }
+}
 
-    /// Removes the files of a level, its record first.
-    pub(crate) fn remove_level(&self, level: u32) -> std::io::Result<()> {
-        remove(&self.file_path(level, "json"))?;
-        remove(&self.level_folder(level).join(level.to_string()))?;
-        Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs_path(level, *kind)))
+impl KeptLevel {
+    /// Returns whether the folder still holds the level exactly as it was built.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn is_whole(&self) -> Result<bool> {
+        Ok(matches!(self.read_saved().map_err(Error::scratch)?, Saved::Sound(_)))
     }
 
-    fn pairs_path(&self, level: u32, kind: Kind) -> PathBuf {
-        self.file_path(level, &format!("{kind}.pairs"))
+    /// Returns whether the store at `address` holds this level: every file of it except documents,
+    /// which later levels change.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be read.
+    pub fn is_in(&self, address: &str) -> Result<bool> {
+        let store = Path::new(address.strip_prefix("file://").unwrap_or(address));
+        let (files, below) =
+            (self.hash_files().map_err(Error::scratch)?, format!("{}/", self.level));
+        let is_cell = |name: &str| name.starts_with(&below) && !name.ends_with(DOCUMENT);
+        let mut is_there = !files.is_empty();
+        for (name, sum) in files.iter().filter(|(name, _)| is_cell(name)) {
+            let stored = found(hash_file(&store.join(name))).map_err(Error::scratch)?;
+            is_there &= stored == Some(*sum);
+        }
+        Ok(is_there)
     }
 
-    fn file_path(&self, level: u32, what: &str) -> PathBuf {
-        self.level_folder(level).join(format!("{level}.{what}"))
+    /// Returns the level if its files match its record; otherwise removes and reports it.
+    pub(crate) async fn take(
+        &self,
+        build: &Build,
+        (kinds, linked): (&[Kind], bool),
+        on_event: &mut OnEvent<'_>,
+    ) -> Result<Option<BuiltLevel>> {
+        let (level, folder) = (self.level, self.path());
+        let report = match self.read_saved().map_err(Error::scratch)? {
+            Saved::Sound(report) => report,
+            saved @ (Saved::Damaged | Saved::Nothing) => {
+                self.remove().map_err(Error::scratch)?;
+                if matches!(saved, Saved::Damaged) {
+                    on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+                }
+                return Ok(None);
+            }
+        };
+        let (mut documents, mut parents) = (Vec::new(), Vec::new());
+        for (at, kind) in kinds.iter().enumerate() {
+            let kind_folder = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
+            let text = fs::read(kind_folder.join(DOCUMENT)).map_err(Error::scratch)?;
+            documents.push(Document::parse(&text)?);
+            if linked {
+                parents.push((*kind, Pairs::open(&self.pairs_path(*kind))?));
+            }
+        }
+        build.hard_link_from(&folder, &level.to_string()).await?;
+        Ok(Some(BuiltLevel { report, documents, parents, rebuilt: Vec::new() }))
+    }
+
+    /// Saves the level, which is written.
+    pub(crate) async fn put(&self, build: &Build, made: &BuiltLevel) -> Result<()> {
+        for (kind, parents) in &made.parents {
+            parents.save(&self.pairs_path(*kind))?;
+        }
+        build.hard_link_to(&self.level.to_string(), &self.path()).await?;
+        let record = || {
+            let (report, files) = (made.report.clone(), self.hash_files()?);
+            let kinds = report.kinds.clone();
+            let record = serde_json::to_string(&LevelRecord { report, kinds, files })?;
+            write(&Disk::default(), &self.folder, &format!("{}.json", self.level), &record)
+        };
+        record().map_err(Error::scratch)
+    }
+
+    /// Reads the record of the level and compares its files with it.
+    fn read_saved(&self) -> std::io::Result<Saved> {
+        let text = found(fs::read(self.file_path("json")))?;
+        let Some(text) = text else { return Ok(Saved::Nothing) };
+        Ok(match serde_json::from_slice::<LevelRecord>(&text) {
+            Ok(record) if self.hash_files()? == record.files => {
+                Saved::Sound(LevelReport { kinds: record.kinds, ..record.report })
+            }
+            Ok(_) | Err(_) => Saved::Damaged,
+        })
+    }
+
+    /// Returns the names of the files of the level in its folder, without its record.
+    pub(crate) fn file_names(&self) -> std::io::Result<Vec<String>> {
+        let folder = KeyedFolder::new(Disk::default(), self.folder.clone());
+        let mut names = folder.walk(&self.level.to_string())?;
+        let pairs = Kind::ALL.iter().map(|kind| format!("{}.{kind}.pairs", self.level));
+        names.extend(pairs.filter(|name| folder.path(name).exists()));
+        Ok(names)
+    }
+
+    /// Returns the length and XXH64 of each file of the level, by its name in the folder.
+    fn hash_files(&self) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
+        let hash = |name: String| Ok((name.clone(), hash_file(&self.folder.join(name))?));
+        self.file_names()?.into_iter().map(hash).collect()
+    }
+
+    /// Removes the files of the level, its record first.
+    pub(crate) fn remove(&self) -> std::io::Result<()> {
+        remove(&self.file_path("json"))?;
+        remove(&self.path())?;
+        Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs_path(*kind)))
+    }
+
+    fn pairs_path(&self, kind: Kind) -> PathBuf {
+        self.file_path(&format!("{kind}.pairs"))
+    }
+
+    fn file_path(&self, what: &str) -> PathBuf {
+        self.folder.join(format!("{}.{what}", self.level))
+    }
+
+    /// Returns the folder of its arrays.
+    fn path(&self) -> PathBuf {
+        self.folder.join(self.level.to_string())
     }
 }
 

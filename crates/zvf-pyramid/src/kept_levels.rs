@@ -31,35 +31,12 @@ use crate::target::BuildTarget;
 use crate::{Options, levels};
 
 impl KeptLevel {
-    /// Returns whether the folder still holds the level exactly as it was built.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
-    pub fn is_whole(&self) -> Result<bool> {
-        let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
-        checkpoint.is_sound(self.level).map_err(Error::scratch)
-    }
-
-    /// Returns whether the store at `address` holds this level: every file of it except documents,
-    /// which later levels change.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be read.
-    pub fn is_in(&self, address: &str) -> Result<bool> {
-        let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
-        let store = Path::new(address.strip_prefix("file://").unwrap_or(address));
-        checkpoint.is_in(self.level, store).map_err(Error::scratch)
-    }
-
     /// Copies the level for another build: hard links would change files that other processes are
     /// reading.
     fn copy_to(&self, folder: &Path) -> std::io::Result<Self> {
         let record = format!("{}.json", self.level);
         let record = self.folder.join(&record).exists().then_some(record);
-        let files = Checkpoint::with_levels(&self.folder, Vec::new()).file_names(self.level)?;
-        for name in files.into_iter().chain(record) {
+        for name in self.file_names()?.into_iter().chain(record) {
             let to = folder.join(&name);
             fs::create_dir_all(to.parent().unwrap_or(folder))?;
             fs::copy(self.folder.join(&name), to)?;
@@ -224,7 +201,7 @@ impl ScratchStore {
         let target = BuildTarget { build: &self.build, checkpoint, only };
         let made = build_levels(store, &target, plan, None, on_event).await;
         if let Some((level, checkpoint)) = only.zip(checkpoint) {
-            (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
+            (1..level).for_each(|finer| drop(checkpoint.level(finer).remove()));
             return Ok((folder.to_owned(), made?.0));
         }
         let (reports, root) = made?;

@@ -120,16 +120,11 @@ pub(crate) async fn begin(
     Ok(build)
 }
 
-/// Publishes the result with every attribute declared, or discards it.
-pub(crate) async fn publish<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
-    let made = made.map(|(made, root)| (made, build.declare_attributes(&root)));
-    publish_with_root(build, made).await
-}
-
-/// Publishes the result with an unchanged root.
-pub(crate) async fn publish_with_root<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
+/// Publishes the result, or discards it. With `declares`, the root declares every attribute.
+pub(crate) async fn publish<T>(build: Build, made: Result<(T, Root)>, declares: bool) -> Result<T> {
     match made {
         Ok((made, root)) => {
+            let root = if declares { build.declare_attributes(&root) } else { root };
             build.publish(&root).await?;
             Ok(made)
         }

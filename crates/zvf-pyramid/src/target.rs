@@ -30,11 +30,12 @@ impl BuildTarget<'_> {
         build: impl Future<Output = Result<BuiltLevel>>,
     ) -> Result<BuiltLevel> {
         let Some(checkpoint) = self.checkpoint else { return build.await };
-        if let Some(made) = checkpoint.take(self.build, level, kinds, on_event).await? {
+        let saved = checkpoint.level(level);
+        if let Some(made) = saved.take(self.build, kinds, on_event).await? {
             return Ok(made);
         }
         let made = build.await?;
-        checkpoint.put(self.build, &made).await?;
+        saved.put(self.build, &made).await?;
         Ok(made)
     }
 

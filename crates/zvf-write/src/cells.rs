@@ -18,8 +18,9 @@ use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 use crate::WriteOptions;
 use crate::chunks::{ChunkTable, Order, widen};
 use crate::columns::{Attribute, ColumnEncoding};
-use crate::draco::{DracoPlan, DracoPositions};
+use crate::draco::DracoPlan;
 use crate::geometry_path::GeometryPath;
+use crate::level_columns::Columns;
 use crate::routed::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -31,53 +32,20 @@ pub(crate) struct Frame<'a> {
     pub(crate) build: &'a Build,
     pub(crate) table: &'a ChunkTable,
     pub(crate) order: &'a Order,
-    pub(crate) compat: bool,
-    low: Vec<i64>,
-    high: Vec<i64>,
-    stop: StopFlag,
-    codecs: CodecPipeline,
-    index_codecs: CodecPipeline,
-    shard: Option<Vec<u64>>,
-    draco: Option<(DracoPositions, Vec<f64>)>, // with the shape of a chunk
-    geometry: GeometryPath,
+    pub(crate) options: &'a WriteOptions,
+    pub(crate) schema: &'a Schema,
+    pub(crate) grid: &'a [Vec<i64>; 2],
+    pub(crate) geometry: GeometryPath,
+    pub(crate) stop: StopFlag,
 }
 
-impl<'a> Frame<'a> {
-    /// Returns the arrays of a geometry, with room for all chunks of `table` and these bounds.
-    pub(crate) fn new(
-        (build, geometry): (&'a Build, GeometryPath),
-        table: &'a ChunkTable,
-        order: &'a Order,
-        grid: &[Vec<i64>; 2],
-        schema: &Schema,
-        options: &WriteOptions,
-    ) -> Self {
-        let [low, high] = grid.clone();
-        let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
-        let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
-        let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
-        Self {
-            build,
-            table,
-            order,
-            compat: options.compat,
-            low,
-            high,
-            stop: options.stop_flag(),
-            codecs,
-            index_codecs,
-            shard,
-            draco,
-            geometry,
-        }
-    }
-
+impl Frame<'_> {
     /// Returns the Draco plan for vertices of this type, if they become Draco streams.
     fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>> {
-        let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
-            DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
-        };
-        self.draco.as_ref().map(plan).transpose()
+        let [low, high] = self.grid;
+        let chunk = self.schema.bins.chunk_shape().sizes();
+        let plan = |draco| DracoPlan::new(draco, dtype, chunk, low, high);
+        self.schema.draco.map(plan).transpose()
     }
 
     /// Returns the path of an array or group of the geometry.
@@ -87,33 +55,32 @@ impl<'a> Frame<'a> {
 
     /// Returns an array of cells.
     pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink> {
-        self.array(name, attributes, self.codecs.clone())
+        self.array(name, attributes, self.schema.codecs.clone())
     }
 
     /// Returns an array of cells that are always read whole, and so may have a checksum.
     pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink> {
-        self.array(name, attributes, self.with_checksum(self.index_codecs.clone()))
+        self.array(name, attributes, self.with_checksum(self.index_codecs()))
     }
 
     /// Returns an array of cells with numbers of vertices or objects.
     pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink> {
-        self.array(name, attributes, self.index_codecs.clone())
+        self.array(name, attributes, self.index_codecs())
+    }
+
+    fn index_codecs(&self) -> CodecPipeline {
+        self.schema.index_codecs.as_ref().unwrap_or(&self.schema.codecs).clone()
     }
 
     /// Returns a chain for cells that are always read whole.
     pub(crate) fn with_checksum(&self, codecs: CodecPipeline) -> CodecPipeline {
-        if self.compat { codecs } else { codecs.with_crc32c() }
+        if self.options.compat { codecs } else { codecs.with_crc32c() }
     }
 
     fn array(&self, name: &str, attributes: Object, codecs: CodecPipeline) -> Result<CellSink> {
-        let plan = CellPlan {
-            rank: self.table.rank(),
-            low: self.low.clone(),
-            high: self.high.clone(),
-            attributes,
-            codecs,
-            shard: self.shard.clone(),
-        };
+        let [low, high] = self.grid.clone();
+        let (rank, shard) = (self.table.rank(), self.schema.shard.clone());
+        let plan = CellPlan { rank, low, high, attributes, codecs, shard };
         self.build.cells(&self.path(name), plan)
     }
 
@@ -131,7 +98,7 @@ impl<'a> Frame<'a> {
         put: impl Fn(u32) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let put = |chunk| self.check_stop().and_then(|()| put(chunk));
-        if self.shard.is_none() {
+        if self.schema.shard.is_none() {
             return chunks.par_iter().map(|chunk| put(*chunk)).collect();
         }
         let shards: Vec<&[u32]> = self.order.shards(chunks).collect();
@@ -179,17 +146,6 @@ pub(crate) enum Meaning<'a> {
     Runs(&'a [Run]),
 }
 
-/// The columns of vertices.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout<'a> {
-    /// Type of a coordinate.
-    pub(crate) positions: Dtype,
-    /// Attributes of vertices.
-    pub(crate) vertex: &'a [Attribute],
-    /// Attributes of fragments, repeated in each row.
-    pub(crate) fragment: &'a [Attribute],
-}
-
 /// The arrays that are being written.
 pub(crate) struct Arrays {
     draco: Option<DracoPlan>,
@@ -203,18 +159,18 @@ pub(crate) struct Arrays {
 impl Arrays {
     pub(crate) fn new(
         frame: &Frame<'_>,
-        layout: Layout<'_>,
-        meaning: &Meaning<'_>,
+        described: &Columns,
+        meaning: Meaning<'_>,
     ) -> Result<Self> {
-        let draco = frame.draco(layout.positions)?;
-        let vertices = Vertices::new(layout.positions, Vec::new());
+        let draco = frame.draco(described.positions)?;
+        let vertices = Vertices::new(described.positions, Vec::new());
         let vertices = match draco {
             Some(_) => Vertices { encoding: Some(CellEncoding::Draco.into()), ..vertices },
             None => vertices,
         };
         let vertices = vertices.to_attributes();
         let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
-        let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;
+        let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.options.compat;
         let owners = || {
             let column = ColumnAttributes::new(FRAGMENT, OWNER, Dtype::INT64, 1, Vec::new());
             frame.numbers(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
@@ -233,8 +189,8 @@ impl Arrays {
             vertices: frame.cells("vertices", vertices)?,
             fragments: frame.indexes("vertex_fragments", fragments)?,
             owners: if owned { Some(owners()?) } else { None },
-            attributes: columns("vertex_attributes", "attribute", layout.vertex)?,
-            of_fragments: columns("fragment_attributes", FRAGMENT, layout.fragment)?,
+            attributes: columns("vertex_attributes", "attribute", &described.vertex)?,
+            of_fragments: columns("fragment_attributes", FRAGMENT, &described.fragment)?,
         })
     }
 

@@ -19,15 +19,16 @@ use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{Dtype, GroupDoc, LevelDoc};
+use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
 use crate::error::{setting_error, two_kinds_error};
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
+use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::level::vertex_count;
-use crate::objects::Objects;
 use crate::stages::Outcome;
 use crate::stages::{Ids, KWayMerge, VERTEX_COUNT, for_each_place};
 use crate::stop::StopFlag;
@@ -36,9 +37,9 @@ use crate::{Report, Schema, WriteOptions};
 /// The kinds of a store that are being ingested.
 #[derive(Debug)]
 pub(crate) struct Kinds {
-    all: Vec<Ingest>, // one or more
-    next: i64,        // one past the largest id so far, at least 0
-    groups: Objects,  // of objects of all kinds; a single kind has its own
+    all: Vec<Ingest>,   // one or more
+    next: i64,          // one past the largest id so far, at least 0
+    groups: GroupTable, // of objects of all kinds; a single kind has its own
 }
 
 impl Kinds {
@@ -46,7 +47,7 @@ impl Kinds {
         let memory = options.memory / to_u64(schema.kinds().count());
         let options = WriteOptions { memory, ..options.clone() };
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
-        Self { all: schema.kinds().map(ingest).collect(), next: 0, groups: Objects::default() }
+        Self { all: schema.kinds().map(ingest).collect(), next: 0, groups: GroupTable::default() }
     }
 
     /// Returns the first kind.
@@ -60,9 +61,9 @@ impl Kinds {
     }
 
     /// Returns the groups.
-    pub(crate) fn groups(&mut self) -> &mut Objects {
+    pub(crate) fn groups(&mut self) -> &mut GroupTable {
         match self.all.as_mut_slice() {
-            [only] => &mut only.objects,
+            [only] => &mut only.objects.groups,
             _ => &mut self.groups,
         }
     }
@@ -104,7 +105,7 @@ impl Kinds {
         let (kind, stop) = (first.schema.kind, first.stop_flag());
         let geometry = GeometryPath::level(number);
         // Before the document of the level, which names what the level does not have.
-        groups.write_groups(build, geometry, kind).await?;
+        groups.write_at(build, geometry, kind).await?;
         let mut level = finish(first, build, geometry, &mut edit_level, &mut placed).await?;
         if all.is_empty() {
             return Ok(level);
@@ -260,6 +261,22 @@ impl<'a> KindWriter<'a> {
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
         self.reserve_ids(ids.iter().copied());
         self.ingest.objects.declare(ids.iter().map(|id| id.0));
+    }
+
+    /// Adds a piece of geometry of this kind.
+    ///
+    /// # Errors
+    ///
+    /// As the methods above; also for groups, which belong to the whole store.
+    pub fn write(&mut self, piece: Piece) -> Result<()> {
+        match piece {
+            Piece::Vertices(batch) => self.push(&batch),
+            Piece::Elements { rows, fields } => self.push_elements(&rows, &fields),
+            Piece::Objects { ids, fields } => self.object_fields(&ids, &fields),
+            Piece::Groups { .. } => {
+                Err(setting_error("a piece of one kind", "no groups of objects", "some"))
+            }
+        }
     }
 
     /// Reserves these ids, so that objects without ids are numbered after them.

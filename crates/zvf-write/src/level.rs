@@ -37,7 +37,7 @@ pub(crate) fn bounds(
 /// The data for the document of a level.
 pub(crate) struct LevelDescription<'a> {
     pub(crate) schema: &'a Schema,
-    pub(crate) columns: Option<&'a Columns>,
+    pub(crate) columns: &'a Columns,
     pub(crate) vertices: u64,
     pub(crate) indexed: bool,
     pub(crate) owners: bool,
@@ -74,12 +74,10 @@ impl LevelDescription<'_> {
     fn level(&self) -> Result<LevelDoc> {
         let mut level = LevelDoc::new(0);
         level.vertex_count = vertex_count(self.vertices)?;
-        let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
-        let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());
         let families = [
             ("vertices", true),
-            ("vertex_attributes", attributes),
-            ("fragment_attributes", fragments || self.owners),
+            ("vertex_attributes", !self.columns.vertex.is_empty()),
+            ("fragment_attributes", !self.columns.fragment.is_empty() || self.owners),
             ("links", self.links),
             ("object_index", self.indexed),
         ];

@@ -7,7 +7,6 @@ use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder};
 
-use crate::cells::Layout;
 use crate::columns::{Attribute, AttributeRecord, row_bytes};
 
 /// The columns of the first batch.
@@ -22,6 +21,12 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
+    /// Returns the columns of a level without vertices.
+    pub(crate) fn without_vertices(width: u32) -> Self {
+        let (vertex, fragment) = (Vec::new(), Vec::new());
+        Self { positions: Dtype::FLOAT32, width, vertex, fragment, grouping: Grouping::Bins }
+    }
+
     /// Returns the columns from another process, without texts.
     pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self> {
         let attributes = |records: &[AttributeRecord]| {
@@ -36,12 +41,6 @@ impl Columns {
             fragment: attributes(&record.fragment)?,
             grouping: record.grouping,
         })
-    }
-
-    /// Returns the layout of cells.
-    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
-        let Self { positions, vertex, fragment, .. } = self;
-        (Layout { positions: *positions, vertex, fragment }, self.grouping)
     }
 
     /// Returns attributes of vertices, then of fragments.

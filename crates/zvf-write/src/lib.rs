@@ -10,7 +10,6 @@
 //!
 //! ```text
 //! writer, kinds, schema, options, report     the interface: a store, or one level of one, from batches
-//! survey                                     a layout for data that nobody knows yet
 //! ingest, route, routed, buffer, chunks,       from batches to routed rows, and from these to slices
 //!   elements, objects, extent, columns,
 //!   level_columns
@@ -58,7 +57,6 @@ mod sink;
 mod spill_folder;
 mod stages;
 mod stop;
-mod survey;
 mod tasks;
 mod types;
 mod writer;
@@ -74,6 +72,5 @@ pub use report::{Notice, Report};
 pub use schema::Schema;
 pub use sink::StoreSink;
 pub use spill_folder::SpillFolder;
-pub use survey::{Plan, Survey};
 pub use tasks::{Router, SlicePlan, Stage, Task, TaskPlan, Tasks};
 pub use writer::{LevelWriter, Writer};

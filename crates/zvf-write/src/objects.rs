@@ -1,25 +1,24 @@
-//! Objects: their attributes, and groups of them.
+//! Objects: which there are, and their attributes.
 //!
 //! Rows of the index ascend by id. An object without vertices also has a row, with an empty
 //! manifest. Attributes are stored by row: one value per object, with a null value where there is
 //! none.
 //!
-//! Not here: how vertices become fragments (`cells`, `types`), and which objects exist
-//! (`stages::index`).
+//! Not here: how vertices become fragments (`cells`, `types`), the index of all objects
+//! (`stages::index`), and groups (`group_table`).
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zvf_error::Result;
-use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupAttributes, Rows};
-use zvf_metadata::{Dtype, DtypeKind, FillValue, path_segment};
-use zvf_model::{Field, Kind, Members, ObjectId};
-use zvf_store::{Build, DensePlan, RowPlan};
+use zvf_format::num::{saturating_usize, to_u64};
+use zvf_metadata::arrays::{ArrayAttributes as _, Rows};
+use zvf_metadata::{Dtype, DtypeKind, FillValue};
+use zvf_model::{Field, Kind, ObjectId};
+use zvf_store::DensePlan;
 
 use crate::columns::decode_texts;
 use crate::error::unfit_error;
-use crate::geometry_path::GeometryPath;
+use crate::group_table::GroupTable;
 use crate::id_runs::IdRuns;
 
 /// An attribute of these objects, one row per object.
@@ -30,8 +29,8 @@ pub(crate) type ObjectField = (Arc<[i64]>, Field);
 pub(crate) struct Objects {
     declared: IdRuns,
     fields: Vec<ObjectField>,
-    groups: Vec<(Option<String>, Members)>,
-    group_fields: Vec<Field>,
+    /// Groups of these and other objects.
+    pub(crate) groups: GroupTable,
 }
 
 impl Objects {
@@ -69,81 +68,6 @@ impl Objects {
             self.fields.push((ids.clone(), field));
         }
         self.declared.extend(ids.iter().copied());
-        Ok(())
-    }
-
-    /// Adds a group, and returns its row.
-    pub(crate) fn group(&mut self, name: Option<String>, members: Members) -> u64 {
-        self.groups.push((name, members));
-        to_u64(self.groups.len()) - 1
-    }
-
-    /// Adds attributes of groups, one row per group.
-    pub(crate) fn group_field(&mut self, field: Field) {
-        self.group_fields.push(field);
-    }
-
-    /// Returns the names of the attributes of groups.
-    pub(crate) fn group_field_names(&self) -> impl Iterator<Item = &str> {
-        self.group_fields.iter().map(|field| &*field.name)
-    }
-
-    /// Writes the groups and their attributes.
-    pub(crate) async fn write_groups(
-        &self,
-        build: &Build,
-        geometry: GeometryPath,
-        kind: Kind,
-    ) -> Result<()> {
-        if self.groups.is_empty() {
-            return Ok(());
-        }
-        let count = to_u64(self.groups.len());
-        let mut says = GroupAttributes::new(count);
-        if self.groups.iter().any(|(name, _)| name.is_some()) {
-            let named = (0_u64..).zip(&self.groups);
-            let named = named.map(|(i, (name, _))| name.clone().unwrap_or(format!("group_{i}")));
-            says.names = Some(named.collect());
-        }
-        let (mut ranges, mut rows) = (Vec::new(), Vec::new());
-        for (group, (_, members)) in (0_u64..).zip(&self.groups) {
-            match members {
-                Members::Range { start, stop } => {
-                    ranges.push(GroupRange { group, start: *start, stop: *stop });
-                    rows.push(Bytes::new());
-                }
-                Members::Ids(ids) => {
-                    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-                    rows.push(i64s_to_le(&ids).into());
-                }
-            }
-        }
-        says.ranges = (!ranges.is_empty()).then_some(ranges);
-        let plan = RowPlan { attributes: says.to_attributes(), ..RowPlan::default() };
-        let mut sink = build.rows(&geometry.path("groups"), plan)?;
-        for row in rows {
-            sink.push(&row)?;
-        }
-        sink.finish(|_| {}).await?;
-        for field in &self.group_fields {
-            let column = decode_texts(field)?;
-            if to_u64(column.len()) != count {
-                let what = format!("the group attribute {:?}", &*field.name);
-                let expected = format!("of {count} rows");
-                return Err(unfit_error(kind, what, expected, column.len()));
-            }
-            let (dtype, width) = (column.dtype(), column.width());
-            let shape = [count].into_iter().chain((width != 1).then_some(width.into())).collect();
-            let plan = DensePlan {
-                columns: (width != 1).then_some(width.into()),
-                attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
-                ..DensePlan::new(dtype)
-            };
-            let path = geometry.path(&format!("group_attributes/{}", path_segment(&field.name)));
-            let mut sink = build.dense(&path, plan)?;
-            sink.push(column.bytes())?;
-            sink.finish(|_| {}).await?;
-        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_model::flow::{self, Group, Header, Piece, Sink};
 use zvf_model::{ColumnBuilder, Field, Kind, Members};
 
@@ -84,17 +85,12 @@ impl Sink for StoreSink<'_> {
     }
 
     fn write(&mut self, piece: Piece) -> Result<()> {
-        let mut writer = self.writer.kind(self.kind)?;
-        match piece {
-            Piece::Vertices(batch) => {
-                writer.push(&batch)?;
-                self.written.vertices += zvf_format::num::to_u64(batch.len());
-            }
-            Piece::Elements { rows, fields } => writer.push_elements(&rows, &fields)?,
-            Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
-            Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
-            Piece::Groups { groups, fields } => self.take_groups(groups, &fields)?,
+        if let Piece::Groups { groups, fields } = piece {
+            return self.take_groups(groups, &fields);
         }
+        let rows = if let Piece::Vertices(batch) = &piece { to_u64(batch.len()) } else { 0 };
+        self.writer.kind(self.kind)?.write(piece)?;
+        self.written.vertices += rows;
         Ok(())
     }
 

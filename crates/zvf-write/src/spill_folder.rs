@@ -5,15 +5,13 @@
 //!
 //! Not here: the files in it (`stages`).
 
-use std::fs::{self, File, TryLockError};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use zvf_error::{Error, Result};
-
-use crate::stages::temporary_path;
+use zvf_publish::{Disk, PublishError, ScratchDir, remove_leftovers};
 
 /// The location of spilled data, created when it is first needed. Clones are the same folder.
 ///
@@ -44,15 +42,8 @@ pub struct SpillFolder {
 #[derive(Debug)]
 struct SpillFiles {
     parent: PathBuf,
-    folder: OnceLock<Folder>,
+    folder: OnceLock<ScratchDir>,
     next: AtomicUsize, // the number of the next file
-}
-
-/// A folder that is removed when this is dropped.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-    _lock: File, // held as long as the folder is in use
 }
 
 impl SpillFolder {
@@ -75,11 +66,11 @@ impl SpillFolder {
         let folder = match self.inner.folder.get() {
             Some(folder) => folder,
             None => {
-                let made = Folder::make(&self.inner.parent).map_err(Error::scratch)?;
+                let made = make(&self.inner.parent)?;
                 self.inner.folder.get_or_init(|| made)
             }
         };
-        Ok(&folder.path)
+        Ok(folder.path())
     }
 
     /// Returns the path of the next file, or the prefix of the names of the next files.
@@ -89,69 +80,20 @@ impl SpillFolder {
     }
 }
 
-impl Folder {
-    fn make(parent: &Path) -> io::Result<Self> {
-        fs::create_dir_all(parent)?;
-        sweep(parent)?;
-        loop {
-            let path = temporary_path(&parent.join(PREFIX));
-            fs::create_dir(&path)?;
-            // Another process may take an unlocked folder for an abandoned one, and be faster.
-            match hold(&path) {
-                Ok(lock) if path.exists() => return Ok(Self { path, _lock: lock }),
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(_) | Err(_) => {}
-            }
-        }
-    }
+/// Creates a folder below `parent`, and removes those of ended processes.
+fn make(parent: &Path) -> Result<ScratchDir> {
+    fs::create_dir_all(parent).map_err(Error::scratch)?;
+    let (disk, target) = (Disk::default(), parent.join(NAME));
+    // What cannot be removed now, such as the folder of another user, does no harm.
+    drop(remove_leftovers(&disk, &target));
+    ScratchDir::create_next_to(&disk, &target).map_err(|error| match error {
+        PublishError::Io(cause) => Error::scratch(cause),
+        error => error.into(),
+    })
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder that cannot be removed now is removed by the next run.
-        let _left_behind = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Locks a folder, so that no other process removes it.
-fn hold(path: &Path) -> io::Result<File> {
-    let lock = File::create_new(path.join(LOCK))?;
-    if lock.lock().is_err() {
-        // On file systems without locks, a folder with this file and without a lock must not be
-        // removed by others.
-        File::create_new(path.join(UNLOCKED))?;
-        fs::remove_file(path.join(LOCK))?;
-    }
-    Ok(lock)
-}
-
-/// Removes folders of ended processes.
-fn sweep(parent: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(parent)? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else {
-            // It is being created, or its process was killed while it was created: then it is
-            // empty.
-            let _in_use = fs::remove_dir(entry.path());
-            continue;
-        };
-        match lock.try_lock() {
-            Ok(()) => {
-                let _another_was_faster = fs::remove_dir_all(entry.path());
-            }
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
-        }
-    }
-    Ok(())
-}
-
-/// The prefix of the folders.
-const PREFIX: &str = ".zvf-scratch";
-const LOCK: &str = "lock";
-const UNLOCKED: &str = "unlocked";
+/// The folders are hidden siblings of this name, which nothing has.
+const NAME: &str = "zvf-scratch";
 
 #[cfg(test)]
 mod tests {
@@ -160,16 +102,17 @@ mod tests {
     #[test]
     fn unused_folders_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let dead_dir = parent.path().join(format!("{PREFIX}.tmp-1-1"));
+        let dead_dir = parent.path().join(format!(".{NAME}.zvf-build-1"));
         fs::create_dir(&dead_dir).unwrap();
-        fs::write(dead_dir.join(LOCK), "").unwrap();
-        fs::create_dir(parent.path().join(format!("{PREFIX}-7-0"))).unwrap();
-        let live = Folder::make(parent.path()).unwrap();
+        fs::write(dead_dir.join("lock"), "").unwrap();
+        fs::write(dead_dir.join("slice-0.rows"), "").unwrap();
+        fs::create_dir(parent.path().join(format!(".{NAME}.zvf-build-2"))).unwrap();
+        let live = make(parent.path()).unwrap();
         let scratch = SpillFolder::new(Some(parent.path().to_owned()), 0);
         let paths = [0, 1].map(|_| scratch.next_path("a").unwrap());
         assert!(paths[0].ends_with("a-0") && paths[1].ends_with("a-1") && !paths[0].exists());
         let folder = scratch.folder().unwrap();
-        assert_eq!((dead_dir.exists(), live.path.exists(), folder.exists()), (false, true, true));
+        assert_eq!((dead_dir.exists(), live.path().exists(), folder.exists()), (false, true, true));
         drop((live, scratch));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }

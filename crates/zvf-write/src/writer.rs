@@ -207,12 +207,12 @@ impl Writer {
 
     /// Adds a group of objects of any kind, and returns its number.
     pub fn group(&mut self, name: Option<&str>, members: Members) -> u64 {
-        self.kinds.groups().group(name.map(str::to_owned), members)
+        self.kinds.groups().add(name, members)
     }
 
     /// Adds an attribute of groups, one row for each group.
     pub fn group_field(&mut self, field: Field) {
-        self.kinds.groups().group_field(field);
+        self.kinds.groups().add_field(field);
     }
 
     /// Adds the header of another format, which is written back when the store is converted to that
@@ -240,16 +240,26 @@ impl Writer {
         if let Some(shapes) = shapes {
             shapes.write(&build).await?;
         }
-        for (format, header) in headers {
-            build.group(&format!("headers/{format}"), &GroupDoc::new(header)).await?;
-        }
-        let mut root = root(&outcome, &name);
-        if !compat {
-            root = build.declare_attributes(&root);
-        }
-        build.publish(&root).await?;
-        Ok(outcome.report)
+        publish(build, outcome, &headers, (&name, compat)).await
     }
+}
+
+/// Writes the headers and the root document of a store called `name`, and makes it visible. With
+/// `compat`, the root is that of the reference implementation.
+pub(crate) async fn publish(
+    build: Build,
+    outcome: Outcome,
+    headers: &[(String, Object)],
+    (name, compat): (&str, bool),
+) -> Result<Report> {
+    for (format, header) in headers {
+        let header = GroupDoc::new(header.clone());
+        build.group(&format!("headers/{format}"), &header).await?;
+    }
+    let root = root(&outcome, name);
+    let root = if compat { root } else { build.declare_attributes(&root) };
+    build.publish(&root).await?;
+    Ok(outcome.report)
 }
 
 /// Writes one level of a store under construction, next to its other levels: a [`Writer`] that leaves the root document
@@ -342,7 +352,7 @@ pub(crate) fn store_name(schema: &Schema, address: &str) -> String {
 }
 
 /// Returns the root document.
-pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
+fn root(outcome: &Outcome, name: &str) -> Root {
     let schema = &outcome.schema;
     let chunk = schema.bins.chunk_shape().sizes().to_vec();
     let bin = schema.bins.bin_shape().to_vec();

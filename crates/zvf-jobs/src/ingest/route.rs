@@ -158,20 +158,12 @@ impl Ingest {
         let ReadSlice { mut router, pieces, .. } = slice;
         for (input, piece) in pieces {
             let before = self.source.count_before(input);
-            match self.source.shift(input).apply(piece, before)? {
-                Piece::Vertices(batch) => router.writer().push(&batch)?,
-                Piece::Elements { rows, fields } => {
-                    router.writer().push_elements(&rows, &fields)?
-                }
-                Piece::Objects { ids, fields } if fields.is_empty() => {
-                    router.writer().declare_objects(&ids);
-                }
-                Piece::Objects { ids, fields } => router.writer().object_fields(&ids, &fields)?,
-                Piece::Groups { .. } => {
-                    let expected = "a format without groups: use `zvf create`";
-                    return Err(bad_request_error("the input", expected, "groups"));
-                }
+            let piece = self.source.shift(input).apply(piece, before)?;
+            if let Piece::Groups { .. } = piece {
+                let expected = "a format without groups: use `zvf create`";
+                return Err(bad_request_error("the input", expected, "groups"));
             }
+            router.writer().write(piece)?;
         }
         self.tasks.route(router)
     }

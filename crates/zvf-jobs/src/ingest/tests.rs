@@ -4,22 +4,17 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use super::*;
+use archives::{copy, tree};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::create::create;
 
-struct Folder(PathBuf);
+struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("zvf-ingest-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
     fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     fn address(&self, name: &str) -> String {
@@ -27,17 +22,11 @@ impl Folder {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
+        let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> =
             entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
     }
 }
 
@@ -57,13 +46,24 @@ fn points(folder: &Folder, name: &str, rows: std::ops::Range<usize>) -> PathBuf 
     folder.at(name)
 }
 
+/// Returns the numbers of all points of a store, sorted.
+async fn numbers(address: &str) -> Vec<usize> {
+    let reader = Reader::new(Store::open(address, OpenOptions::default()).await.unwrap());
+    let all = reader.run(&Query::all()).await.unwrap().batch;
+    let column = &all.field("n").unwrap().column;
+    let mut numbers: Vec<usize> =
+        (0..all.len()).map(|row| column.float(row, 0).unwrap() as usize).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 fn proceed(_: Stage, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
 #[tokio::test]
 async fn stopped_builds_resume_and_changed_ones_restart() {
-    let folder = Folder::new("resumed");
+    let folder = Folder(archives::scratch());
     let (file, address) = (points(&folder, "a.csv", 0..450), folder.address("a.zarrvectors"));
     let recipe = recipe();
     let layout = Layout::scan(&file, &recipe, &mut proceed).unwrap();
@@ -82,8 +82,7 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
         (report.vertices, folder.names()),
         (450, vec!["a.csv".into(), "a.zarrvectors".into()])
     );
-    let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
-    assert_eq!(reader.run(&Query::all()).await.unwrap().batch.len(), 450);
+    assert_eq!(numbers(&address).await.len(), 450);
 
     let mut changed_recipe = recipe.clone();
     changed_recipe.write.build.replace = true;
@@ -108,7 +107,7 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
 /// Its slice was read once; for the second time, the pieces of the next slice were taken as its own.
 #[tokio::test]
 async fn a_task_that_is_named_twice_is_done_once() {
-    let folder = Folder::new("twice");
+    let folder = Folder(archives::scratch());
     let (file, address) = ([points(&folder, "a.csv", 0..450)], folder.address("a.zarrvectors"));
     let (work, recipe) = (folder.at("work"), recipe());
     PlannedIngest::create(&file, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
@@ -117,17 +116,12 @@ async fn a_task_that_is_named_twice_is_done_once() {
     let ran = ingest.route(&routes, &mut proceed).await.unwrap();
     assert_eq!(ran, [true, true, false, false]);
     ingest.run_all(&mut proceed).await.unwrap();
-    let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
-    let all = reader.run(&Query::all()).await.unwrap().batch;
-    let column = &all.field("n").unwrap().column;
-    let numbers: std::collections::BTreeSet<_> =
-        (0..all.len()).map(|row| column.float(row, 0).unwrap() as usize).collect();
-    assert_eq!(numbers, (0..450).collect());
+    assert_eq!(numbers(&address).await, (0..450).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn several_files_make_one_store() {
-    let folder = Folder::new("several");
+    let folder = Folder(archives::scratch());
     let files = [points(&folder, "a.csv", 0..250), points(&folder, "b.csv", 250..450)];
     let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
     let recipe = recipe();
@@ -175,7 +169,7 @@ async fn several_files_make_one_store() {
 /// The slice after the last slice of a file starts with the next file.
 #[tokio::test]
 async fn files_that_end_with_a_slice_lose_nothing() {
-    let folder = Folder::new("ends");
+    let folder = Folder(archives::scratch());
     for (number, rows) in
         [[0, 200, 450], [0, 250, 450], [0, 100, 300], [0, 1, 201]].iter().enumerate()
     {
@@ -191,52 +185,15 @@ async fn files_that_end_with_a_slice_lose_nothing() {
         let created =
             crate::create::create_all(&files, &address, &layout, &recipe, &mut proceed).await;
         assert_eq!(created.unwrap().vertices, rows[2] as u64, "{rows:?}");
-        let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
-        let batch = reader.run(&Query::all()).await.unwrap().batch;
-        let column = &batch.field("n").unwrap().column;
-        let mut found: Vec<f64> =
-            (0..batch.len()).map(|row| column.float(row, 0).unwrap()).collect();
-        found.sort_by(f64::total_cmp);
-        assert_eq!(found, (0..rows[2]).map(|n| n as f64).collect::<Vec<f64>>(), "{rows:?}");
+        assert_eq!(numbers(&address).await, (0..rows[2]).collect::<Vec<_>>(), "{rows:?}");
     }
-}
-
-/// Copies a folder with its contents.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
-/// Returns all files below a folder with their contents.
-fn files_below(at: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let (mut found, mut folders) = (Vec::new(), vec![at.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.push((path.strip_prefix(at).unwrap().to_owned(), fs::read(&path).unwrap()));
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 /// Simulates a process that is killed right after it published, before it has removed anything; then
 /// the store is deleted, or the old one is restored, and the same command runs again.
 #[tokio::test]
 async fn progress_of_a_deleted_store_is_discarded() {
-    let folder = Folder::new("gone");
+    let folder = Folder(archives::scratch());
     let (file, old) = (points(&folder, "a.csv", 0..450), folder.at("old.csv"));
     let rows: String = (0..300).map(|n| format!("{},{},{n},7\n", n % 30, n / 30)).collect();
     fs::write(&old, format!("x,y,n,only_of_the_old\n{rows}")).unwrap();
@@ -246,13 +203,13 @@ async fn progress_of_a_deleted_store_is_discarded() {
     let old_layout = Layout::scan(&old, &recipe, &mut proceed).unwrap();
     let address = folder.address("a.zarrvectors");
     create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
-    let expected = files_below(Path::new(&address));
+    let expected = tree(Path::new(&address));
     fs::remove_dir_all(&address).unwrap();
     for (name, cells_gone) in [("removed", false), ("restored", false), ("restored", true)] {
         let (store, work) = (folder.at("a.zarrvectors"), crate::ingest::folder(&address).unwrap());
         create(&old, &address, &old_layout, &recipe, &mut proceed).await.unwrap();
         let backup = folder.at("backup");
-        copy(&store, &backup);
+        copy(&store, &backup).unwrap();
         // All tasks are done; the next steps are those of `finish`, without the removal of the
         // folder.
         PlannedIngest::create(
@@ -273,24 +230,24 @@ async fn progress_of_a_deleted_store_is_discarded() {
         for name in ["plan.json", "tasks", "done"] {
             fs::create_dir_all(&saved).unwrap();
             match fs::metadata(work.join(name)).unwrap().is_dir() {
-                true => copy(&work.join(name), &saved.join(name)),
+                true => copy(&work.join(name), &saved.join(name)).unwrap(),
                 false => drop(fs::copy(work.join(name), saved.join(name)).unwrap()),
             }
         }
         ingest.finish().await.unwrap();
-        copy(&saved, &work);
-        copy(&backup, &work.join("store")); // as after the exchange of the two
+        copy(&saved, &work).unwrap();
+        copy(&backup, &work.join("store")).unwrap(); // as after the exchange of the two
         fs::write(work.join("store.id"), "1 0000000000000000").unwrap();
         fs::remove_dir_all(&store).unwrap();
         if name == "restored" {
-            copy(&backup, &store);
+            copy(&backup, &store).unwrap();
         }
         if cells_gone {
             fs::remove_dir_all(work.join("tasks")).unwrap();
         }
         let report = create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
         assert_eq!(report.notices, [Notice::Cleaned], "{name}");
-        assert_eq!(files_below(&store), expected, "{name}");
+        assert_eq!(tree(&store), expected, "{name}");
         for folder_to_remove in [&backup, &saved, &store] {
             fs::remove_dir_all(folder_to_remove).unwrap();
         }
@@ -299,7 +256,7 @@ async fn progress_of_a_deleted_store_is_discarded() {
 
 #[tokio::test]
 async fn changed_input_is_refused() {
-    let folder = Folder::new("changed");
+    let folder = Folder(archives::scratch());
     let file = points(&folder, "a.csv", 0..450);
     let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
     let recipe = recipe();
@@ -337,7 +294,7 @@ async fn changed_input_is_refused() {
 
 #[tokio::test]
 async fn the_first_of_several_faults_is_reported() {
-    let folder = Folder::new("faults");
+    let folder = Folder(archives::scratch());
     let (file, address) = (points(&folder, "a.csv", 0..900), folder.address("a.zarrvectors"));
     let (recipe, work) = (recipe(), folder.at("work"));
     let layout = Layout::scan(&file, &recipe, &mut proceed).unwrap();
@@ -368,14 +325,14 @@ fn positions(folder: &Folder, name: &str, rows: usize) -> PathBuf {
 
 #[tokio::test]
 async fn inner_slices_are_routed_alone_or_together() {
-    let folder = Folder::new("middle");
+    let folder = Folder(archives::scratch());
     let (file, direct_address) = (positions(&folder, "a.npy", 950), folder.address("whole"));
     let recipe = recipe();
     let unsliced = Recipe { write: WriteOptions::default(), ..recipe.clone() };
     let layout = Layout::scan(&file, &unsliced, &mut proceed).unwrap();
     assert_eq!(layout.slices.len(), 1);
     create(&file, &direct_address, &layout, &unsliced, &mut proceed).await.unwrap();
-    let cells = |store: &str| files_below(&Path::new(store).join("0/vertices/c"));
+    let cells = |store: &str| tree(&Path::new(store).join("0/vertices/c"));
     let expected = cells(&direct_address);
     for (name, tasks_per_route) in [("alone", 1), ("together", 4)] {
         let (address, work) = (folder.address(name), folder.at("work"));

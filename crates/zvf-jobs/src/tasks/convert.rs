@@ -28,8 +28,9 @@ use zvf_store::OpenOptions;
 
 use super::folder::new_run;
 use super::identity::StoreIdentity;
-use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, path_error};
+use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart};
 use super::record::{Record, key};
+use super::run_folder::path_error;
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 use crate::error::bad_request_error;

@@ -6,13 +6,11 @@
 //! done/<task>.json     which run did the task, and what it wrote; made where there is none
 //! ```
 //!
-//! Process ids are not unique across machines, so file names do not derive from them: each file is
-//! first written to a unique folder, and then gets its name.
+//! Process ids are not unique across machines, so the names of runs do not derive from them.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -108,25 +106,17 @@ impl WorkFolder {
         }
     }
 
-    /// Creates a file if none exists; returns false if one does. `run` is the folder of the
-    /// creating run.
-    pub(crate) async fn create(&self, run: &str, key: &str, bytes: &Bytes) -> Result<bool> {
+    /// Creates a file if none exists; returns false if one does.
+    pub(crate) async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         let folder = match &self.medium {
             Medium::Folder(folder) => folder,
             Medium::Objects(objects) => return objects.create(key, bytes).await,
         };
-        let run_key = format!("{run}/record");
-        self.put(&run_key, bytes).await?;
-        let publish = || -> std::io::Result<bool> {
-            let to = folder.path(key);
-            folder.disk().make_dirs(to.parent().unwrap_or(folder.root()))?;
-            match folder.disk().rename_new(&folder.path(&run_key), &to) {
-                Ok(()) => folder.sync_folders([key].into_iter()).map(|()| true),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-                Err(error) => Err(error),
-            }
-        };
-        publish().map_err(|error| Error::io("publish", error))
+        let is_new = folder.create(key, bytes.clone()).map_err(|e| Error::io("publish", e))?;
+        if is_new {
+            folder.sync_folders([key].into_iter()).map_err(|e| Error::io("publish", e))?;
+        }
+        Ok(is_new)
     }
 
     /// Removes files, if they exist.

@@ -142,10 +142,7 @@ impl Plan {
     #[boxed]
     pub async fn create(self, folder: &WorkFolder) -> Result<Tasks, Error> {
         let text = serde_json::to_vec_pretty(&self).map_err(|error| bad_plan(folder, &error))?;
-        let run = folder::new_run();
-        let bytes = Bytes::from(text);
-        let fresh = folder.create(&run, PLAN, &bytes).await?;
-        folder.remove_below(&run).await?;
+        let fresh = folder.create(PLAN, &Bytes::from(text)).await?;
         let tasks = Tasks::open(folder).await?;
         if fresh || tasks.plan == self {
             return Ok(tasks);

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use zvf_format::Class;
-use zvf_publish::{Disk, hash_file, hidden_sibling};
+use zvf_publish::{Disk, hidden_sibling};
 use zvf_store::{Backend, Objects, OpenOptions, Store};
 
-use super::folder::new_run;
+use super::run_folder::{RunFolder, files_of, path_error};
 use crate::Error;
 use crate::error::bad_request_error;
 
@@ -45,10 +45,8 @@ pub(super) enum PartsFolder {
 #[derive(Debug)]
 pub struct PartRun {
     path: PathBuf,
-    id: String,
     name: String,
-    folder: PathBuf, // removed in the end
-    is_kept: bool,
+    folder: RunFolder,
 }
 
 /// The record of a written part.
@@ -78,15 +76,6 @@ impl PartRun {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for PartRun {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            // Files that cannot be removed are removed with all runs at the end.
-            drop(fs::remove_dir_all(&self.folder));
-        }
     }
 }
 
@@ -129,44 +118,41 @@ impl PartsFolder {
     /// Begins to write the part `name`; a part for an object store is first written below
     /// `scratch`, or the folder for temporary files.
     pub(super) fn begin(&self, name: &str, scratch: Option<&Path>) -> Result<PartRun, Error> {
-        let id = new_run();
-        let folder = match self {
-            Self::Local { staging, .. } => staging.join(&id),
-            Self::Remote { .. } => {
-                let hidden = format!(".zvf-part-{}", id.trim_start_matches("runs/"));
-                scratch.map_or_else(std::env::temp_dir, Path::to_owned).join(hidden)
-            }
+        let stays = match self {
+            Self::Local { staging, .. } => Some(staging.as_path()),
+            Self::Remote { .. } => None,
         };
-        fs::create_dir_all(&folder).map_err(|error| path_error("write", &folder, &error))?;
-        let path = folder.join(name);
-        Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
+        let folder = RunFolder::new(stays, scratch);
+        fs::create_dir_all(&folder.path)
+            .map_err(|error| path_error("write", &folder.path, &error))?;
+        Ok(PartRun { path: folder.path.join(name), name: name.to_owned(), folder })
     }
 
     /// Moves the written files to where the final step finds them.
     pub(super) async fn keep(&self, run: &PartRun) -> Result<WrittenPart, Error> {
-        let files = files_of(&run.path)?;
+        let (files, id, folder) = (files_of(&run.path)?, &run.folder.run, &run.folder.path);
         match self {
             Self::Local { .. } => {
-                let synced = Disk::default().sync_dir(&run.folder);
-                synced.map_err(|error| path_error("write", &run.folder, &error))?;
+                let synced = Disk::default().sync_dir(folder);
+                synced.map_err(|error| path_error("write", folder, &error))?;
             }
             Self::Remote { objects, staging, .. } => {
                 for (name, _, _) in &files {
                     let file = format!("{}{name}", run.name);
-                    let to = format!("{staging}/{}/{file}", run.id);
-                    objects.upload(&run.folder.join(file), &to).await?;
+                    let to = format!("{staging}/{id}/{file}");
+                    objects.upload(&folder.join(file), &to).await?;
                 }
             }
         }
-        Ok(WrittenPart { id: run.id.clone(), name: run.name.clone(), files })
+        Ok(WrittenPart { id: id.clone(), name: run.name.clone(), files })
     }
 
     /// Ends a run: its part counts if `counts`, otherwise it is removed.
     pub(super) async fn end(&self, mut run: PartRun, counts: bool) -> Result<(), Error> {
         match self {
-            Self::Local { .. } => run.is_kept = counts,
+            Self::Local { .. } => run.folder.is_kept = counts,
             Self::Remote { objects, staging, .. } if !counts => {
-                objects.remove_below(&format!("{staging}/{}", run.id)).await?;
+                objects.remove_below(&format!("{staging}/{}", run.folder.run)).await?;
             }
             Self::Remote { .. } => {}
         }
@@ -295,36 +281,6 @@ fn publish_local(
 
 fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
     Ok(fs::symlink_metadata(path).is_ok() && files_of(path)? == part.files)
-}
-
-/// Lists all files of a part, sorted, with their lengths and checksums.
-pub(super) fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
-    let mut files = Vec::new();
-    let mut open = vec![(path.to_owned(), String::new())];
-    while let Some((path, name)) = open.pop() {
-        let failed = |error: std::io::Error| path_error("read", &path, &error);
-        if !path.is_dir() {
-            let (bytes, hash) = hash_file(&path).map_err(failed)?;
-            files.push((name, bytes, format!("{hash:016x}")));
-            continue;
-        }
-        for entry in fs::read_dir(&path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let Some(inner) = entry.file_name().to_str().map(|inner| format!("{name}/{inner}"))
-            else {
-                let found = entry.path().display().to_string();
-                return Err(bad_request_error("a file of a part", "a name that is text", &found));
-            };
-            open.push((entry.path(), inner));
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    let text = format!("{}: {}", path.display(), zvf_error::error_text(error));
-    Error::custom(zvf_error::io_class(error.kind()), text).with_op(op)
 }
 
 /// Suffix of the hidden name.

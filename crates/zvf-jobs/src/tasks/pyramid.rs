@@ -124,25 +124,19 @@ impl Tasks {
         open: &OpenOptions,
         how: &BuildOptions,
     ) -> Result<TaskOutcome, Error> {
-        let run = RunFolder::new(&self.folder);
+        let mut run = RunFolder::new(self.folder.path(), None);
         if let Some(record) = self.find_whole_record(number).await? {
             // Files in a record were compared with it.
-            let is_whole = !record.files.is_empty()
-                || self
-                    .kept_level(&record, &run)
-                    .await?
-                    .is_none_or(|level| level.is_whole().unwrap_or(false));
-            if is_whole {
+            if !record.files.is_empty() || self.kept_level(&record, &run).await.is_ok() {
                 return Ok(TaskOutcome::AlreadyDone);
             }
             self.folder.remove(&[key(number)]).await?;
         }
-        match self.make_level(number, open, how, &run).await {
+        match self.make_level(number, open, how, &mut run).await {
             Ok(record) => record.publish(&self.folder).await,
             Err(error) => {
                 // The first error is returned.
                 drop(self.folder.remove_below(&run.run).await);
-                run.discard();
                 Err(error)
             }
         }
@@ -154,11 +148,11 @@ impl Tasks {
         number: usize,
         open: &OpenOptions,
         how: &BuildOptions,
-        run: &RunFolder,
+        run: &mut RunFolder,
     ) -> Result<Record, Error> {
         let (job, address) = self.pyramid_job()?;
         let options = &job.options;
-        let fetched = RunFolder::new(&self.folder);
+        let fetched = RunFolder::new(self.folder.path(), None);
         let finer = self.kept_levels(number, &format!("task {number}"), &fetched).await?;
         self.check_store_now(open).await?;
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
@@ -184,15 +178,13 @@ impl Tasks {
         on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
-        let run = RunFolder::new(&self.folder);
+        let run = RunFolder::new(self.folder.path(), None);
         let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
         let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path.as_path()));
         let made = match job.head {
             Some(head) => self.commit_levels((address, open, head), settings, kept, on_event).await,
             None => self.replace_store((address, open), settings, kept, on_event).await,
-        };
-        run.discard();
-        let made = made?;
+        }?;
         if made.is_some() {
             self.folder.put(FINISHED, &self.digest.clone().into()).await?;
         }
@@ -229,33 +221,16 @@ impl Tasks {
     ) -> Result<Vec<KeptLevel>, Error> {
         let mut levels = Vec::new();
         for record in self.records(count, why).await? {
-            let kept = match self.kept_level(&record, run).await {
-                Ok(kept) => kept,
-                Err(error) => {
-                    if error.class().is_damage() {
-                        self.folder.remove(&[key(record.task)]).await?;
-                    }
-                    return Err(error);
-                }
-            };
-            let Some(level) = kept else { continue };
-            if !level.is_whole()? {
+            let kept = self.kept_level(&record, run).await;
+            if kept.as_ref().is_err_and(|error| error.class().is_damage()) {
                 self.folder.remove(&[key(record.task)]).await?;
-                let text = format!(
-                    "{}: expected level {} as task {} wrote it, found something else or nothing; \
-                     run the task again",
-                    level.folder.display(),
-                    level.level,
-                    record.task
-                );
-                return Err(Error::custom(Class::Checksum, text).with_op("read"));
             }
-            levels.push(level);
+            levels.extend(kept?);
         }
         Ok(levels)
     }
 
-    /// Returns the level of a task; `None` if the store gets no such level.
+    /// Returns the level of a task, which must be intact; `None` if the store gets no such level.
     async fn kept_level(
         &self,
         record: &Record,
@@ -265,7 +240,18 @@ impl Tasks {
             return Ok(None);
         }
         let folder = run.fetch(&self.folder, record).await?;
-        Ok(Some(KeptLevel { level: level_of(record.task)?, folder }))
+        let level = KeptLevel { level: level_of(record.task)?, folder };
+        if level.is_whole()? {
+            return Ok(Some(level));
+        }
+        let text = format!(
+            "{}: expected level {} as task {} wrote it, found something else or nothing; \
+             run the task again",
+            level.folder.display(),
+            level.level,
+            record.task
+        );
+        Err(Error::custom(Class::Checksum, text).with_op("read"))
     }
 
     fn pyramid_job(&self) -> Result<(&PyramidJob, &str), Error> {

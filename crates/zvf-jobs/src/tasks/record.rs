@@ -56,26 +56,20 @@ impl Record {
         plan: &str,
         number: usize,
     ) -> Result<Option<Self>> {
-        let record = match Self::read(folder, plan, number).await {
-            Ok(record) => record,
+        let read = async {
+            let Some(record) = Self::read(folder, plan, number).await? else { return Ok(None) };
+            for at in 0..record.files.len() {
+                record.file(folder, at).await?;
+            }
+            Ok::<_, Error>(Some(record))
+        };
+        match read.await {
             Err(error) if error.class().is_damage() => {
                 folder.remove(&[key(number)]).await?;
-                None
+                Ok(None)
             }
-            Err(error) => return Err(error),
-        };
-        let Some(record) = record else { return Ok(None) };
-        for at in 0..record.files.len() {
-            match record.file(folder, at).await {
-                Ok(_) => {}
-                Err(error) if error.class().is_damage() => {
-                    folder.remove(&[key(number)]).await?;
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
-            }
+            read => read,
         }
-        Ok(Some(record))
     }
 
     /// Reads file `at` and compares it with the record.
@@ -152,21 +146,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates the record of task `number`; removes this run's output if another run had done it.
+    /// Creates the record of task `number` if all of its output was `made`; otherwise, or if another
+    /// run had done it, removes this run's output.
     pub(super) async fn finish(
         mut self,
-        plan: &str,
-        number: usize,
-        report: Json,
+        (plan, number): (&str, usize),
+        made: Result<bool>,
     ) -> Result<TaskOutcome> {
-        self.flush().await?;
+        let made = match made {
+            Ok(true) => self.flush().await.map(|()| true),
+            made => made,
+        };
         let Self { folder, run, files, .. } = self;
-        Record::new(plan, number, (run, files), report).publish(&folder).await
-    }
-
-    /// Removes the output.
-    pub(super) async fn abandon(self) -> Result<()> {
-        self.folder.remove_below(&self.run).await
+        if !matches!(made, Ok(true)) {
+            // The output does not count; the first error is returned.
+            let removed = folder.remove_below(&run).await;
+            return made.and(removed).map(|()| TaskOutcome::Stopped);
+        }
+        Record::new(plan, number, (run, files), Json::Null).publish(&folder).await
     }
 }
 
@@ -185,7 +182,7 @@ impl Record {
     pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<TaskOutcome> {
         let text = serde_json::to_vec(self)
             .map_err(|error| damage_error(folder, self.task, &error.to_string()))?;
-        if folder.create(&self.run, &key(self.task), &text.into()).await? {
+        if folder.create(&key(self.task), &text.into()).await? {
             return Ok(TaskOutcome::Done);
         }
         folder.remove_below(&self.run).await?;

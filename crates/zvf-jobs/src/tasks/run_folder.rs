@@ -1,56 +1,61 @@
-//! Where a run writes levels, and where they are kept.
+//! Where a run writes levels or a part, and where they are kept.
 //!
 //! ```text
-//! the plan is in a folder             runs/<id> of it: levels are written there, and linked from there
-//! the plan is on an object store      a folder for temporary files of this machine: files are uploaded below runs/<id>, the
+//! in a folder                         runs/<id> of it: levels and parts are written there, and stay
+//! on an object store                  a folder for temporary files of this machine: files are uploaded below runs/<id>, the
 //!                                     record of the task names them, and a later step downloads what it needs
 //! ```
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_publish::hash_file;
 use zvf_store::Key;
 
 use super::folder::{WorkFolder, new_run};
-use super::parts::files_of;
 use super::record::Record;
 use crate::Error;
+use crate::error::bad_request_error;
 
-/// The local folder to which a run writes levels.
+/// The local folder to which a run writes. It is removed when this is dropped, unless it is kept.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     pub(super) path: PathBuf,
     /// The name of the run.
     pub(super) run: String,
-    is_temporary: bool,
+    pub(super) is_kept: bool,
 }
 
 impl RunFolder {
-    /// Creates the folder of a new run.
-    pub(super) fn new(folder: &WorkFolder) -> Self {
+    /// Returns the folder of a new run, which is not created yet: below `stays`, or without that
+    /// one below `scratch` or the folder for temporary files.
+    pub(super) fn new(stays: Option<&Path>, scratch: Option<&Path>) -> Self {
         let run = new_run();
-        match folder.path() {
-            Some(work) => Self { path: work.join(&run), run, is_temporary: false },
-            None => {
-                let name = format!("zvf-levels-{}", run.trim_start_matches("runs/"));
-                Self { path: std::env::temp_dir().join(name), run, is_temporary: true }
-            }
-        }
+        let path = stays.map_or_else(
+            || {
+                let hidden = format!(".zvf-run-{}", run.trim_start_matches("runs/"));
+                scratch.map_or_else(std::env::temp_dir, Path::to_owned).join(hidden)
+            },
+            |folder| folder.join(&run),
+        );
+        Self { path, run, is_kept: false }
     }
 
-    /// Uploads the files if the plan is on an object store. Returns the files for the record of the
-    /// task: none for a local folder.
+    /// Keeps the files with the plan: uploads them if it is on an object store. Returns the files
+    /// for the record of the task: none for a local folder.
     pub(super) async fn keep(
-        &self,
+        &mut self,
         folder: &WorkFolder,
     ) -> Result<Vec<(String, u64, String)>, Error> {
-        if !self.is_temporary {
+        if folder.path().is_some() {
+            self.is_kept = true;
             return Ok(Vec::new());
         }
-        let uploads = files_of(&self.path)?.into_iter().map(|(name, bytes, sum)| async move {
-            let key = format!("{}{name}", self.run);
-            folder.upload(&self.path.join(name.trim_start_matches('/')), &key).await?;
+        let (path, run) = (&self.path, &self.run);
+        let uploads = files_of(path)?.into_iter().map(|(name, bytes, sum)| async move {
+            let key = format!("{run}{name}");
+            folder.upload(&path.join(name.trim_start_matches('/')), &key).await?;
             Ok::<_, Error>((key, bytes, sum))
         });
         stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
@@ -83,21 +88,45 @@ impl RunFolder {
         stream::iter(downloads).buffered(MAX_TRANSFERS).try_collect::<()>().await?;
         Ok(to)
     }
-
-    /// Removes the output.
-    pub(super) fn discard(self) {
-        // The output does not count, so an error here does not matter.
-        drop(fs::remove_dir_all(&self.path));
-    }
 }
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        if self.is_temporary {
-            // Leftovers are in the folder for temporary files.
+        if !self.is_kept {
+            // Files that cannot be removed are removed with all runs at the end.
             drop(fs::remove_dir_all(&self.path));
         }
     }
+}
+
+/// Lists all files of a part, sorted, with their lengths and checksums.
+pub(super) fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
+    let mut files = Vec::new();
+    let mut open = vec![(path.to_owned(), String::new())];
+    while let Some((path, name)) = open.pop() {
+        let failed = |error: std::io::Error| path_error("read", &path, &error);
+        if !path.is_dir() {
+            let (bytes, hash) = hash_file(&path).map_err(failed)?;
+            files.push((name, bytes, format!("{hash:016x}")));
+            continue;
+        }
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Some(inner) = entry.file_name().to_str().map(|inner| format!("{name}/{inner}"))
+            else {
+                let found = entry.path().display().to_string();
+                return Err(bad_request_error("a file of a part", "a name that is text", &found));
+            };
+            open.push((entry.path(), inner));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
+    let text = format!("{}: {}", path.display(), zvf_error::error_text(error));
+    Error::custom(zvf_error::io_class(error.kind()), text).with_op(op)
 }
 
 /// Number of concurrent transfers.

@@ -1,10 +1,11 @@
 //! Plans, tasks and records: repeated, concurrent, killed, of a changed store.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
+use zvf_edit::{CommitOptions, Editor};
 use zvf_validate::{Observer, Options, Report, validate};
 
 use super::*;
@@ -24,8 +25,35 @@ impl TaskFixture {
         let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
         let dir = TempDir::new().unwrap();
         let to = dir.path().join("bridge.zarrvectors");
-        copy(Path::new(from), &to);
+        archives::copy(Path::new(from), &to).unwrap();
         Self { address: to.to_str().unwrap().to_owned(), dir }
+    }
+
+    fn from_files(files: &[(String, Vec<u8>)]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let to = dir.path().join("store.zarrvectors");
+        archives::write(&to, files);
+        Self { address: to.to_str().unwrap().to_owned(), dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(&self.address)
+    }
+
+    /// Moves one vertex by a foreign commit.
+    fn edit(&self) {
+        let place = zvf_edit::Place::from(&self.path());
+        let mut editor = Editor::open(place, Path::new("."), CommitOptions::default()).unwrap();
+        let line = r#"{"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]}"#;
+        editor.line(1, line).unwrap();
+        editor.finish().unwrap();
+    }
+
+    /// Returns the first file of each run that wrote any.
+    fn outputs(&self) -> Vec<PathBuf> {
+        let runs = fs::read_dir(self.dir.path().join("work/runs")).unwrap();
+        let files = runs.map(|run| run.unwrap().path().join("000000"));
+        files.filter(|file| file.exists()).collect()
     }
 
     async fn open(&self) -> Store {
@@ -64,17 +92,17 @@ impl TaskFixture {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let (entry, to) = (entry.unwrap().path(), to.join(""));
-        let to = to.join(entry.file_name().unwrap());
-        if entry.is_dir() {
-            copy(&entry, &to);
-        } else {
-            fs::copy(&entry, &to).unwrap();
-        }
-    }
+/// Returns the options for opening what is on a server.
+fn open_options(s3: &archives::s3::S3) -> OpenOptions {
+    let set = |open: OpenOptions, (name, value)| open.with_storage_option(name, value);
+    s3.options().into_iter().fold(OpenOptions::default(), set)
+}
+
+/// Asserts that one of two concurrent runs of a task counts.
+fn assert_done_by_one(runs: (Result<TaskOutcome, Error>, Result<TaskOutcome, Error>)) {
+    let outcomes = [runs.0.unwrap(), runs.1.unwrap()];
+    let is_found = |outcome| outcomes.contains(&outcome);
+    assert!(is_found(TaskOutcome::Done) && is_found(TaskOutcome::AlreadyDone), "{outcomes:?}");
 }
 
 #[tokio::test]
@@ -107,12 +135,7 @@ async fn tasks_can_be_repeated_and_run_concurrently() {
     let mut killed = record::Writer::new(&folder);
     killed.push(&vec![b'x'; 5 << 20]).await.unwrap();
     drop(killed);
-    let (first, second) = tokio::join!(fixture.run(&tasks, 0), fixture.run(&tasks, 0));
-    let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(
-        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
-        "{outcomes:?}"
-    );
+    assert_done_by_one(tokio::join!(fixture.run(&tasks, 0), fixture.run(&tasks, 0)));
     assert_eq!(fixture.run(&tasks, 0).await.unwrap(), TaskOutcome::AlreadyDone);
     assert_eq!(tasks.list_done().await.unwrap()[..2], [true, false]);
     // The same plan again keeps finished tasks.
@@ -177,9 +200,7 @@ async fn output_of_tasks_is_compared_with_records() {
     let fixture = TaskFixture::new();
     let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     fixture.run_all(&tasks).await;
-    let runs = fixture.dir.path().join("work/runs");
-    let files = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("000000"));
-    let files: Vec<_> = files.filter(|file| file.exists()).collect();
+    let files = fixture.outputs();
     assert_eq!(files.len(), tasks.plan().lines().len());
     fs::write(&files[0], "{}\n").unwrap();
     assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::Checksum);
@@ -198,24 +219,16 @@ async fn plans_of_other_builds_are_refused() {
     fixture.plan(1).await.create(&folder).await.unwrap();
     let path = fixture.dir.path().join("work/plan.json");
     let text = fs::read_to_string(&path).unwrap();
-    let version = format!("\"zvf\": \"{}\"", env!("CARGO_PKG_VERSION"));
-    assert!(text.contains(&version), "{text}");
-    fs::write(&path, text.replace(&version, "\"zvf\": \"99.0.0\"")).unwrap();
-    let error = Tasks::open(&folder).await.unwrap_err();
-    assert_eq!(error.class(), Class::InvalidArgument);
-    assert!(error.to_string().contains("99.0.0"), "{error}");
-}
-
-#[tokio::test]
-async fn a_plan_of_another_number_is_refused() {
-    let fixture = TaskFixture::new();
-    let folder = fixture.folder();
-    fixture.plan(1).await.create(&folder).await.unwrap();
-    let path = fixture.dir.path().join("work/plan.json");
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(text.contains("\"version\": 1"), "{text}");
-    fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
-    assert!(Tasks::open(&folder).await.is_err());
+    let build = format!("\"zvf\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    for (own, other) in
+        [(build.as_str(), "\"zvf\": \"99.0.0\""), ("\"version\": 1", "\"version\": 99")]
+    {
+        assert!(text.contains(own), "{text}");
+        fs::write(&path, text.replace(own, other)).unwrap();
+        let error = Tasks::open(&folder).await.unwrap_err();
+        assert_eq!(error.class(), Class::InvalidArgument);
+        assert!(error.to_string().contains("99"), "{error}");
+    }
 }
 
 /// Returns copies of a document, each with a further member in one of its objects.

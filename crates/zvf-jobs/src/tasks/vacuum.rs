@@ -117,12 +117,8 @@ impl Tasks {
             run_on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
         self.check_store_now(open).await?;
         let mut writer = Writer::new(&self.folder);
-        if let Err(error) = writer.write(&bytes).await {
-            // The output does not count; the first error is returned.
-            drop(writer.abandon().await);
-            return Err(error);
-        }
-        writer.finish(&self.digest, number, Json::Null).await
+        let made = writer.write(&bytes).await.map(|()| true);
+        writer.finish((&self.digest, number), made).await
     }
 
     /// Commits the results of all tasks through `gate`; returns the report of the commit, like

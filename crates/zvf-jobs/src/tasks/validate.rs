@@ -9,7 +9,6 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use tokio::sync::Mutex;
 use zvf_error::Result;
 use zvf_format::Class;
@@ -159,23 +158,11 @@ impl Tasks {
         let done = zvf_validate::record_part(store, &options, observer, scans, before, sink).await;
         // The sink was dropped.
         let writer = Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(stopped_error)?;
-        let complete = match done {
-            Ok(complete) => complete,
-            Err(error) => {
-                // The output does not count; the first error is returned.
-                drop(writer.abandon().await);
-                return Err(error);
-            }
+        let made = match done {
+            Ok(true) => self.check_store(store, open).await.map(|()| true),
+            done => done,
         };
-        if !complete {
-            writer.abandon().await?;
-            return Ok(TaskOutcome::Stopped);
-        }
-        if let Err(changed) = self.check_store(store, open).await {
-            writer.abandon().await?;
-            return Err(changed);
-        }
-        writer.finish(&self.digest, number, Json::Null).await
+        writer.finish((&self.digest, number), made).await
     }
 
     /// Merges the results of all tasks of a validation into the report of the whole.

@@ -57,7 +57,7 @@ pub(crate) async fn build(
     let store = Store::open(address, plan.options.opening()).await?;
     let target = BuildTarget { build: &build, checkpoint, only: None };
     let made = spread_levels(&store, target, (only, &steps, &shares), on_event).await;
-    levels::publish(build, made).await.map(Some)
+    levels::publish(build, made, true).await.map(Some)
 }
 
 /// Merges everything level 0 of the store shows into a level 0 that is complete by itself; also

@@ -12,7 +12,6 @@
 
 use std::collections::HashSet;
 
-use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Object;
@@ -159,14 +158,12 @@ pub(super) fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32>
 }
 
 async fn write_column(target: &Target<'_>, column: &DescribedColumn) -> Result<()> {
-    let (DescribedColumn { field, attributes }, level) = (column, target.level);
+    let DescribedColumn { field, attributes } = column;
     let mut attributes = attributes.clone();
     attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
-    let sink = target.cells(&format!("vertex_attributes/{}", field.name), attributes)?;
-    level.keys.par_iter().enumerate().try_for_each(|(chunk, key)| {
-        sink.put(key, field.column.slice(level.rows_of_chunk(chunk)).bytes().clone())
-    })?;
-    sink.finish(|_| {}).await.map(drop)
+    let path = format!("vertex_attributes/{}", field.name);
+    let cell = |rows| Ok(field.column.slice(rows).bytes().clone());
+    target.write_chunks(&path, attributes, cell).await
 }
 
 /// Chunks that are read at once.

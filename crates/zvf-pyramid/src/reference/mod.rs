@@ -151,7 +151,7 @@ pub async fn build_reference(
     levels::check_order(&level, linked).await?;
     let build = levels::begin(address, &store, options, levels::Kept::Level0).await?;
     let made = write_levels(&store, &build, reference).await;
-    levels::publish_with_root(build, made).await
+    levels::publish(build, made, false).await
 }
 
 /// Refuses a level 0 that is part of an additive pyramid.

@@ -1,6 +1,8 @@
 //! Writes a level as the reference stores it: every vertex is a fragment, and cells are
 //! uncompressed.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use rayon::prelude::*;
 use serde_json::json;
@@ -56,6 +58,20 @@ impl Target<'_> {
         self.build.cells(&self.path(path), plan)
     }
 
+    /// Writes an array with a cell for each chunk of the level, which `encode` makes of its rows.
+    pub(super) async fn write_chunks(
+        &self,
+        path: &str,
+        attributes: Object,
+        encode: impl Fn(Range<usize>) -> Result<Bytes> + Send + Sync,
+    ) -> Result<()> {
+        let sink = self.cells(path, attributes)?;
+        let chunks = self.level.keys.par_iter().enumerate();
+        chunks
+            .try_for_each(|(chunk, key)| sink.put(key, encode(self.level.rows_of_chunk(chunk))?))?;
+        sink.finish(|_| {}).await.map(drop)
+    }
+
     /// Writes a dense array.
     pub(super) async fn dense(&self, path: &str, plan: DensePlan, values: &[u8]) -> Result<()> {
         let mut sink = self.build.dense(&self.path(path), plan)?;
@@ -69,22 +85,18 @@ impl Target<'_> {
 pub(super) async fn level(target: &Target<'_>, more: Option<&FullReport>) -> Result<()> {
     let Target { number, level, .. } = *target;
     let vertices = Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes();
-    let vertices = target.cells("vertices", vertices)?;
-    let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
-    let fragments = target.cells("vertex_fragments", fragments)?;
-    level.keys.par_iter().enumerate().try_for_each(|(at, key)| -> Result<()> {
-        let rows = level.rows_of_chunk(at);
+    let positions = |rows: Range<usize>| {
         let values = &level.positions[rows.start * level.axes()..rows.end * level.axes()];
-        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        vertices.put(key, bytes.into())?;
+        Ok(values.iter().flat_map(|x| x.to_le_bytes()).collect())
+    };
+    target.write_chunks("vertices", vertices, positions).await?;
+    let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let one_each = |rows: Range<usize>| {
         let mut index = FragmentIndexBuilder::new();
-        for row in 0..to_u64(rows.len()) {
-            index.push_range(row, 1)?;
-        }
-        fragments.put(key, index.encode().into())
-    })?;
-    vertices.finish(|_| {}).await?;
-    fragments.finish(|_| {}).await?;
+        (0..to_u64(rows.len())).try_for_each(|row| index.push_range(row, 1))?;
+        Ok(index.encode().into())
+    };
+    target.write_chunks("vertex_fragments", fragments, one_each).await?;
     let mut arrays = vec!["vertices".to_owned()];
     arrays.extend(more.iter().flat_map(|more| &more.families).map(|family| (*family).to_owned()));
     let mut count = 0; // of objects

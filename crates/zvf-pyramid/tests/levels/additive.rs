@@ -7,7 +7,7 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, Obje
 use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 use zvf_query::{LevelRule, Query, Reader};
 
-use crate::fixtures::{build, floats, level, open, store, unsynced, values, walks, with_objects};
+use crate::fixtures::{build, floats, level, open, refusal, store, values, walks, with_objects};
 
 pub(crate) fn additive_options(levels: u32) -> Options {
     Options { additive: true, levels: Some(levels), sparsity: 2.0, seed: 3, ..Options::default() }
@@ -94,9 +94,8 @@ async fn additive_levels_show_what_plain_levels_hold() {
         (batch_of_kind(Kind::Skeleton, Some(24)), Strategy::Random),
     ] {
         let case = format!("{}, {strategy}", batch.kind());
-        let (expected, actual) = (archives::scratch(), archives::scratch());
-        let expected = store(expected.path(), 8.0, &batch, with_objects(24)).await;
-        let actual = store(actual.path(), 8.0, &batch, with_objects(24)).await;
+        let (_expected_dir, expected) = store(8.0, &batch, with_objects(24)).await;
+        let (_dir, actual) = store(8.0, &batch, with_objects(24)).await;
         let options = Options { strategy, method: Some(Method::Keep), ..additive_options(2) };
         let plain_options = Options { additive: false, ..options.clone() };
         let (plain_reports, reports) =
@@ -121,8 +120,7 @@ async fn additive_levels_show_what_plain_levels_hold() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn object_attributes_and_groups_are_kept() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(12, 50), |writer| {
+    let (_dir, address) = store(8.0, &walks(12, 50), |writer| {
         with_objects(12)(writer);
         writer.declare_objects(&[ObjectId(77)]); // without geometry
     })
@@ -165,9 +163,8 @@ async fn object_attributes_and_groups_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subsets_of_points_are_nested_and_complete() {
-    let dir = archives::scratch();
     let batch = batch_of_kind(Kind::PointCloud, None);
-    let address = store(dir.path(), 8.0, &batch, |_| {}).await;
+    let (_dir, address) = store(8.0, &batch, |_| {}).await;
     let before = vertices(&level(&address, 0).await);
     let options = Options { sparsity: 1.0, keep: Some(0.3), ..additive_options(3) };
     let counts: Vec<usize> =
@@ -200,8 +197,7 @@ async fn subsets_of_points_are_nested_and_complete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_object_gets_no_additive_levels() {
     for batch in [walks(1, 50), batch_of_kind(Kind::PointCloud, Some(1))] {
-        let dir = archives::scratch();
-        let address = store(dir.path(), 8.0, &batch, |_| {}).await;
+        let (_dir, address) = store(8.0, &batch, |_| {}).await;
         assert_eq!(build(&address, &additive_options(3)).await, []);
         let root = open(&address).await.root().clone();
         assert_eq!(root.zarr_vectors.required_capabilities, []);
@@ -286,11 +282,10 @@ async fn unsupported_additive_levels_are_refused_with_a_reason() {
         ),
     ];
     for (batch, change, message) in cases {
-        let dir = archives::scratch();
-        let address = store(dir.path(), 8.0, batch, |_| {}).await;
+        let (dir, address) = store(8.0, batch, |_| {}).await;
         let mut options = additive_options(2);
         change(&mut options);
-        let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+        let error = refusal(&address, &options).await;
         assert_eq!(error.sentence(), message);
         assert_eq!(level(&address, 0).await.len(), batch.len());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{message}");

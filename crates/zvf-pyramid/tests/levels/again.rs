@@ -3,34 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::Axis;
+use tempfile::TempDir;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 use zvf_pyramid::{Method, Options, PyramidEvent, RebuiltLevel, Reuse, Stale, Unit, build_reusing};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_write::Writer;
 
 use crate::blocks::{combs, memory_for};
-use crate::fixtures::{build, floats, level, sheet, unsynced, values, walks, with_objects};
+use crate::fixtures::{
+    build, floats, level, schema, sheet, unsynced, values, walks, with_objects, write,
+};
 
 /// Writes a store with chunks of side 8, sharded or not, and builds its levels.
-async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Options) -> String {
-    let address = path.join("store.zarrvectors").to_str().unwrap().to_owned();
-    let axes = batch.positions().width() as usize;
-    let chunk = ChunkShape::new(&vec![8.0; axes]).unwrap();
-    let mut schema = Schema::new(batch.kind(), Axis::spatial(axes).unwrap(), chunk).unwrap();
+async fn store(batch: &Batch, shard: Option<&[u64]>, options: &Options) -> (TempDir, String) {
+    let mut schema = schema(batch.kind(), batch.positions().width() as usize, 8.0);
     if let Some(shard) = shard {
         schema = schema.with_shard_shape(shard).unwrap();
     }
-    let mut write = WriteOptions::default();
-    write.build.sync = false;
-    let mut writer = Writer::create(&address, schema, write).await.unwrap();
-    if batch.kind().is_chain() {
-        with_objects(5)(&mut writer);
-    }
-    writer.push(batch).unwrap();
-    writer.finish().await.unwrap();
+    let fill = |writer: &mut Writer| {
+        if batch.kind().is_chain() {
+            with_objects(5)(writer);
+        }
+        writer.push(batch).unwrap();
+    };
+    let (dir, address) = write(schema, fill).await;
     build(&address, options).await;
-    address
+    (dir, address)
 }
 
 async fn refresh_levels(address: &str, options: &Options, stale: &Stale) -> Vec<RebuiltLevel> {
@@ -80,9 +77,8 @@ fn sheets(kind: Kind, count: i64) -> Batch {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn refresh_does_not_rewrite_cells_of_unchanged_chunks() {
-    let dir = archives::scratch();
     let options = Options { levels: Some(2), size: Some(2.5), ..Options::default() };
-    let address = store(dir.path(), &grid(), None, &options).await;
+    let (_dir, address) = store(&grid(), None, &options).await;
     let (before, files) = (inodes(&address), archives::tree(Path::new(&address)));
     let stale = Stale { boxes: vec![[vec![16.0, 8.0], vec![24.0, 16.0]]], objects: Vec::new() };
     let actual = refresh_levels(&address, &options, &stale).await;
@@ -123,8 +119,7 @@ async fn refresh_of_unchanged_levels_gives_the_same_files() {
         ("sheets", sheets(Kind::Mesh, 5), None, collapse.clone()),
         ("sheets in shards", sheets(Kind::Mesh, 5), Some(&[1, 2, 2][..]), collapse),
     ] {
-        let dir = archives::scratch();
-        let address = store(dir.path(), &batch, shard, &options).await;
+        let (_dir, address) = store(&batch, shard, &options).await;
         let files = archives::tree(Path::new(&address));
         // Level 2 of the combs would not be smaller than level 1.
         let levels = if batch.kind() == Kind::Skeleton { 1 } else { 2 };
@@ -145,9 +140,8 @@ async fn refresh_of_unchanged_levels_gives_the_same_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refresh_with_other_options_rebuilds_whole_levels() {
-    let dir = archives::scratch();
     let sized = |size| Options { levels: Some(2), size: Some(size), ..Options::default() };
-    let address = store(dir.path(), &grid(), None, &sized(2.5)).await;
+    let (_dir, address) = store(&grid(), None, &sized(2.5)).await;
     let rebuilt = refresh_levels(&address, &sized(4.0), &Stale::default()).await;
     let reasons: Vec<_> =
         rebuilt.iter().map(|level| (level.built == level.all, level.reason)).collect();
@@ -172,10 +166,8 @@ async fn objects_do_not_depend_on_how_many_fit_in_memory() {
         let mut expected = None;
         // Half of the memory is for the objects being built: it holds all of them, or two.
         for vertices in [1_000_000, batch.len() as u64] {
-            let dir = archives::scratch();
             let memory = memory_for(batch.kind(), vertices * 2 / 3);
-            let address =
-                store(dir.path(), &batch, None, &Options { memory, ..options.clone() }).await;
+            let (_dir, address) = store(&batch, None, &Options { memory, ..options.clone() }).await;
             let coarse = level(&address, 1).await;
             let rows = coarse.elements().unwrap().rows().to_vec();
             let actual =
@@ -187,9 +179,8 @@ async fn objects_do_not_depend_on_how_many_fit_in_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refresh_builds_objects_larger_than_memory_in_blocks() {
-    let dir = archives::scratch();
     let options = Options { levels: Some(2), size: Some(2.0), ..Options::default() };
-    let address = store(dir.path(), &sheets(Kind::Graph, 3), None, &options).await;
+    let (_dir, address) = store(&sheets(Kind::Graph, 3), None, &options).await;
     let low_memory = Options { memory: memory_for(Kind::Graph, 150), ..options };
     let stale = Stale { boxes: Vec::new(), objects: vec![1] };
     let rebuilt = refresh_levels(&address, &low_memory, &stale).await;

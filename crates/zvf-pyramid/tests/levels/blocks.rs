@@ -18,9 +18,8 @@ pub(crate) fn memory_for(kind: Kind, vertices: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn meshes_in_blocks_keep_holes_and_the_stated_error() {
-    let dir = archives::scratch();
     let fine = sheet(24);
-    let address = store(dir.path(), 4.0, &fine, |_| {}).await;
+    let (_dir, address) = store(4.0, &fine, |_| {}).await;
     for method in [Method::Collapse, Method::Cluster] {
         let mut faces = fine.elements().unwrap().len();
         let size = (method == Method::Cluster).then_some(2.0);
@@ -45,7 +44,6 @@ async fn meshes_in_blocks_keep_holes_and_the_stated_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn graphs_in_blocks_join_the_same_cells() {
-    let dir = archives::scratch();
     // A grid, and some edges between distant nodes.
     let at = (0..1600).flat_map(|i| [f64::from(i / 40) + 0.2, f64::from(i % 40) + 0.3]);
     let right = (0..1600_usize).filter(|i| i % 40 < 39).flat_map(|i| [i, i + 1]);
@@ -57,7 +55,7 @@ async fn graphs_in_blocks_join_the_same_cells() {
     let graph = Batch::new(Kind::Graph, floats(at, 2)).with_elements(edges).unwrap();
     let mass = floats((0..1600).map(f64::from), 1);
     let graph = graph.with_field(Field::new("mass", mass)).unwrap();
-    let address = store(dir.path(), 5.0, &graph, |_| {}).await;
+    let (_dir, address) = store(5.0, &graph, |_| {}).await;
     let joined = |batch: &Batch| -> std::collections::BTreeSet<[i64; 4]> {
         // Returns the pairs of joined cells, regardless of direction.
         let at = values(batch.positions());
@@ -116,8 +114,7 @@ pub(crate) fn combs(count: usize) -> Batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skeletons_are_pruned_in_batches_of_objects() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 12.0, &combs(9), |_| {}).await;
+    let (_dir, address) = store(12.0, &combs(9), |_| {}).await;
     let mut expected: Option<Vec<f64>> = None;
     for memory in [512 << 20, memory_for(Kind::Skeleton, 100)] {
         let options = Options {
@@ -139,13 +136,12 @@ async fn skeletons_are_pruned_in_batches_of_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn renumber_numbers_objects_from_zero() {
-    let dir = archives::scratch();
     let combs = combs(8);
     let group = |writer: &mut zvf_write::Writer| {
         let ids: Vec<ObjectId> = (0..8).map(|id| ObjectId(id * 3)).collect();
         writer.group(Some("all"), zvf_model::Members::Ids(ids));
     };
-    let address = store(dir.path(), 12.0, &combs, group).await;
+    let (_dir, address) = store(12.0, &combs, group).await;
     let options = Options {
         levels: Some(2),
         size: Some(0.1),
@@ -180,10 +176,9 @@ async fn renumber_numbers_objects_from_zero() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_end_at_the_byte_limit_or_without_reduction() {
-    let dir = archives::scratch();
     let at: Vec<f64> = (0..30_000).map(|i| f64::from(i * 7919 % 30_011) / 300.11).collect();
     let points = Batch::new(Kind::PointCloud, floats(at, 3));
-    let address = store(dir.path(), 25.0, &points, |_| {}).await;
+    let (_dir, address) = store(25.0, &points, |_| {}).await;
     let options = Options { until_bytes: Some(20_000), ..Options::default() };
     let reports = build(&address, &options).await;
     let (last, others) = reports.split_last().unwrap();
@@ -196,8 +191,7 @@ async fn levels_end_at_the_byte_limit_or_without_reduction() {
     for (lines, levels, expected) in
         [(lines, vec![], vec![notice]), (with_straight, vec![(1, 122)], vec![])]
     {
-        let dir = archives::scratch();
-        let address = store(dir.path(), 25.0, &lines, |_| {}).await;
+        let (_dir, address) = store(25.0, &lines, |_| {}).await;
         let (reports, notices) =
             collect_notices(&address, &Options { until: 10, ..Options::default() }).await;
         let actual: Vec<_> = reports.iter().map(|report| (report.level, report.vertices)).collect();

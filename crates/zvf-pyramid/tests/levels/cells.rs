@@ -27,8 +27,7 @@ async fn cells_do_not_depend_on_the_memory_limit() {
     for (size, edge) in [(4.0, 10.0 / 3.0), (10.0, 10.0), (37.0, 30.0)] {
         let mut results = Vec::new();
         for memory in [512 << 20, 1 << 17] {
-            let dir = archives::scratch();
-            let address = store(dir.path(), 10.0, &points, |_| {}).await;
+            let (_dir, address) = store(10.0, &points, |_| {}).await;
             let options =
                 Options { levels: Some(1), size: Some(size), memory, ..Options::default() };
             build(&address, &options).await;

@@ -32,8 +32,7 @@ async fn levels_of_chains_do_not_depend_on_the_memory_limit() {
         let mut expected: Option<Vec<(String, Vec<u8>)>> = None;
         // The memory holds all chains, or one at a time.
         for memory in [512 << 20, 1 << 14] {
-            let dir = archives::scratch();
-            let address = store(dir.path(), 7.0, &batch, with_objects(410)).await;
+            let (_dir, address) = store(7.0, &batch, with_objects(410)).await;
             build(&address, &Options { memory, ..options.clone() }).await;
             let files = levels(&address);
             assert!(

@@ -1,13 +1,14 @@
 //! Functions that write stores, build levels and read them.
 
-use std::path::Path;
-
+use tempfile::TempDir;
+use zvf_error::Error;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, Members, ObjectId, Parts};
 use zvf_pyramid::{LevelReport, Options};
 use zvf_query::{Query, Reader};
 use zvf_store::{BuildOptions, OpenOptions, Store};
+use zvf_validate::{Observer, Severity, validate_at};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 pub(crate) fn floats(values: impl IntoIterator<Item = f64>, width: u32) -> Column {
@@ -23,24 +24,35 @@ pub(crate) fn values(column: &Column) -> Vec<f64> {
         .collect()
 }
 
+/// Returns a schema for geometry in `axes` axes, with chunks of `side`.
+pub(crate) fn schema(kind: Kind, axes: usize, side: f64) -> Schema {
+    let chunk = ChunkShape::new(&vec![side; axes]).unwrap();
+    Schema::new(kind, Axis::spatial(axes).unwrap(), chunk).unwrap()
+}
+
+/// Writes a store in a folder of its own; `fill` pushes what it holds.
+pub(crate) async fn write(schema: Schema, fill: impl FnOnce(&mut Writer)) -> (TempDir, String) {
+    let dir = archives::scratch();
+    let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
+    let options = WriteOptions { build: unsynced(), ..WriteOptions::default() };
+    let mut writer = Writer::create(&address, schema, options).await.unwrap();
+    fill(&mut writer);
+    writer.finish().await.unwrap();
+    (dir, address)
+}
+
 /// Writes a store with chunks of `side`; `prepare` changes the writer first.
 pub(crate) async fn store(
-    path: &Path,
     side: f64,
     batch: &Batch,
     prepare: impl FnOnce(&mut Writer),
-) -> String {
-    let address = path.join("store.zarrvectors").to_str().unwrap().to_owned();
-    let axes = batch.positions().width() as usize;
-    let chunk = ChunkShape::new(&vec![side; axes]).unwrap();
-    let schema = Schema::new(batch.kind(), Axis::spatial(axes).unwrap(), chunk).unwrap();
-    let mut options = WriteOptions::default();
-    options.build.sync = false;
-    let mut writer = Writer::create(&address, schema, options).await.unwrap();
-    prepare(&mut writer);
-    writer.push(batch).unwrap();
-    writer.finish().await.unwrap();
-    address
+) -> (TempDir, String) {
+    let schema = schema(batch.kind(), batch.positions().width() as usize, side);
+    let fill = |writer: &mut Writer| {
+        prepare(writer);
+        writer.push(batch).unwrap();
+    };
+    write(schema, fill).await
 }
 
 pub(crate) fn unsynced() -> BuildOptions {
@@ -49,6 +61,21 @@ pub(crate) fn unsynced() -> BuildOptions {
 
 pub(crate) async fn build(address: &str, options: &Options) -> Vec<LevelReport> {
     zvf_pyramid::build(address, options, &unsynced(), |_| {}).await.unwrap()
+}
+
+/// Returns why levels are not built.
+pub(crate) async fn refusal(address: &str, options: &Options) -> Error {
+    zvf_pyramid::build(address, options, &unsynced(), |_| {}).await.unwrap_err()
+}
+
+/// Returns a line for each fault that the validator finds: severity, rule and path.
+pub(crate) async fn list_findings(address: &str) -> Vec<String> {
+    let (options, observer) = (zvf_validate::Options::default(), Observer::default());
+    let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
+    let faults = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
+    faults
+        .map(|finding| format!("{} {} {}", finding.severity, finding.rule.id, finding.path))
+        .collect()
 }
 
 pub(crate) async fn open(address: &str) -> Store {

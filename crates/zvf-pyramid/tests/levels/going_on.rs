@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use archives::tree;
 use futures_util::FutureExt as _;
+use tempfile::TempDir;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelReport, Options, PyramidEvent, PyramidNotice};
 
-use crate::fixtures::{store, unsynced, walks, with_objects};
+use crate::fixtures::{build, store, unsynced, walks, with_objects};
 
 /// A name, and a function that damages the checkpoint.
 type Damage = (&'static str, fn(&str));
@@ -27,19 +28,15 @@ pub(crate) async fn build_and_kill(address: &str, options: &Options, level_count
     AssertUnwindSafe(build).catch_unwind().await.unwrap_err();
 }
 
-async fn build(address: &str, options: &Options) -> Vec<LevelReport> {
-    zvf_pyramid::build(address, options, &unsynced(), |_| {}).await.unwrap()
-}
-
 fn checkpoint(address: &str) -> PathBuf {
     Path::new(address).with_file_name(".store.zarrvectors.zvf-pyramid")
 }
 
 /// Writes a store with additive levels of `walks`.
-async fn additive_store(path: &Path) -> String {
-    let address = store(path, 8.0, &walks(8, 60), with_objects(8)).await;
+async fn additive_store() -> (TempDir, String) {
+    let (dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
     build(&address, &recipes()[1]).await;
-    address
+    (dir, address)
 }
 
 /// A build that first restores level 0 is continued like any other.
@@ -48,9 +45,8 @@ async fn a_killed_rebuild_continues_after_level_0() {
     let [linked, additive] = recipes();
     let no_levels = Options { levels: Some(0), ..Options::default() };
     for options in [linked, Options { seed: 5, ..additive }, no_levels] {
-        let dirs = [archives::scratch(), archives::scratch()];
-        let expected = additive_store(dirs[0].path()).await;
-        let address = additive_store(dirs[1].path()).await;
+        let (_first_dir, expected) = additive_store().await;
+        let (dir, address) = additive_store().await;
         let (reports, before) = (build(&expected, &options).await, tree(Path::new(&address)));
         assert_eq!(reports[0].level, 0);
         for after in 1..=reports.len() {
@@ -60,7 +56,7 @@ async fn a_killed_rebuild_continues_after_level_0() {
         }
         assert_eq!(build(&address, &options).await, reports);
         assert_eq!(tree(Path::new(&address)), tree(Path::new(&expected)));
-        assert_eq!(fs::read_dir(dirs[1].path()).unwrap().count(), 1, "nothing is left");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
     }
 }
 
@@ -75,9 +71,8 @@ fn recipes() -> [Options; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_build_is_continued() {
     for options in recipes() {
-        let dirs = [archives::scratch(), archives::scratch()];
-        let expected = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
-        let address = store(dirs[1].path(), 8.0, &walks(8, 60), with_objects(8)).await;
+        let (_first_dir, expected) = store(8.0, &walks(8, 60), with_objects(8)).await;
+        let (dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
         let (reports, before) = (build(&expected, &options).await, tree(Path::new(&address)));
         for after in 1..=reports.len() {
             build_and_kill(&address, &options, after).await;
@@ -87,15 +82,14 @@ async fn a_killed_build_is_continued() {
         }
         assert_eq!(build(&address, &options).await, reports);
         assert_eq!(tree(Path::new(&address)), tree(Path::new(&expected)));
-        assert_eq!(fs::read_dir(dirs[1].path()).unwrap().count(), 1, "nothing is left");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_are_reused_for_the_same_recipe_and_store() {
     let [options, _] = recipes();
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let (_dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
     let mark = |level: u32| {
         let record = checkpoint(&address).join(format!("{level}.json"));
         let text = fs::read_to_string(&record).unwrap().replace("\"objects\":8", "\"objects\":800");
@@ -117,8 +111,8 @@ async fn checkpoints_are_reused_for_the_same_recipe_and_store() {
     build_and_kill(&address, &options, 2).await;
     mark(1);
     fs::remove_dir_all(&address).unwrap();
-    let recreated = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
-    assert_eq!(recreated, address);
+    let (_other_dir, other) = store(8.0, &walks(8, 60), with_objects(8)).await;
+    fs::rename(other, &address).unwrap();
     assert_eq!(objects(&options).await, [8, 8, 8], "another store of that name");
 
     build_and_kill(&address, &options, 2).await;
@@ -157,8 +151,7 @@ fn ends_with_checksum(bytes: &[u8]) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_checkpoints_are_rebuilt() {
     let [options, _] = recipes();
-    let dirs = [archives::scratch(), archives::scratch()];
-    let expected = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let (_first_dir, expected) = store(8.0, &walks(8, 60), with_objects(8)).await;
     build(&expected, &options).await;
     let damages: [Damage; 9] = [
         ("vertices gone", |at| fs::remove_dir_all(checkpoint(at).join("1/vertices")).unwrap()),
@@ -200,8 +193,7 @@ async fn damaged_checkpoints_are_rebuilt() {
         ("half a record", |at| fs::write(checkpoint(at).join("1.json"), "{\"report\":").unwrap()),
     ];
     for (name, damage) in damages {
-        let dir = archives::scratch();
-        let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+        let (_dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
         build_and_kill(&address, &options, 2).await;
         damage(&address);
         let (_, notices) = collect_notices(&address, &options).await;
@@ -217,8 +209,7 @@ async fn damaged_checkpoints_are_rebuilt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_removed_checkpoints_are_not_reused() {
     let [options, _] = recipes();
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let (_dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
     build_and_kill(&address, &options, 2).await;
     let record = checkpoint(&address).join("1.json");
     let text = fs::read_to_string(&record).unwrap().replace("\"objects\":8", "\"objects\":800");
@@ -231,8 +222,7 @@ async fn half_removed_checkpoints_are_not_reused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_that_do_not_shrink_are_not_built() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(2, 10), with_objects(2)).await;
+    let (_dir, address) = store(8.0, &walks(2, 10), with_objects(2)).await;
     let before = tree(Path::new(&address));
     for (size, growth, levels) in [(1e-9, None, 0), (1e-9, Some(1.0), 0), (0.5, Some(1.0), 1)] {
         let options = Options { levels: Some(4), size: Some(size), growth, ..Options::default() };
@@ -253,8 +243,7 @@ async fn levels_that_do_not_shrink_are_not_built() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_concurrent_build_writes_no_checkpoint() {
     let [options, _] = recipes();
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(4, 60), with_objects(4)).await;
+    let (_dir, address) = store(8.0, &walks(4, 60), with_objects(4)).await;
     fs::create_dir(checkpoint(&address)).unwrap();
     let lock = fs::File::create(checkpoint(&address).join("lock")).unwrap();
     lock.lock().unwrap();

@@ -61,10 +61,9 @@ async fn levels_built_one_by_one_equal_those_of_a_build() {
         Options { levels: Some(3), size: Some(0.1), links, depth: -1, ..Options::default() };
     let until = Options { size: Some(0.1), until: 20, sparsity: 2.0, ..Options::default() };
     for options in [linked, until] {
-        let dirs = [archives::scratch(), archives::scratch()];
-        let expected = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
-        let address = store(dirs[1].path(), 8.0, &walks(8, 60), with_objects(8)).await;
-        let work = dirs[1].path().join("work");
+        let (_first_dir, expected) = store(8.0, &walks(8, 60), with_objects(8)).await;
+        let (dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
+        let work = dir.path().join("work");
         let before = tree(Path::new(&address));
         let kept = build_each_level(&address, &options, &work).await;
         assert!(kept.len() > 1, "{}", kept.len());
@@ -88,10 +87,9 @@ async fn levels_built_one_by_one_equal_those_of_a_build() {
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_and_missing_levels_are_rebuilt() {
     let options = Options { levels: Some(2), ..Options::default() };
-    let dirs = [archives::scratch(), archives::scratch()];
-    let expected = store(dirs[0].path(), 4.0, &sheet(24), |_| {}).await;
-    let address = store(dirs[1].path(), 4.0, &sheet(24), |_| {}).await;
-    let work = dirs[1].path().join("work");
+    let (_first_dir, expected) = store(4.0, &sheet(24), |_| {}).await;
+    let (dir, address) = store(4.0, &sheet(24), |_| {}).await;
+    let work = dir.path().join("work");
     let mut kept = build_each_level(&address, &options, &work).await;
     assert_eq!(kept.len(), 2);
     // A damaged level and a missing one are built again.
@@ -113,8 +111,7 @@ async fn damaged_and_missing_levels_are_rebuilt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn additive_levels_are_refused() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let (dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
     let options = Options { levels: Some(2), additive: true, ..Options::default() };
     for additive in [true, false] {
         let work = dir.path().join("work");
@@ -152,10 +149,9 @@ async fn levels_built_beside_a_store_equal_those_of_a_build() {
         Options { levels: Some(3), size: Some(0.1), links, depth: -1, ..Options::default() };
     let unlinked = Options { levels: Some(1), size: Some(0.2), ..Options::default() };
     let none = Options { levels: Some(0), ..Options::default() };
-    let dirs = [archives::scratch(), archives::scratch()];
-    let expected = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
-    let address = store(dirs[1].path(), 8.0, &walks(8, 60), with_objects(8)).await;
-    let work_folder = dirs[1].path().join("work");
+    let (_first_dir, expected) = store(8.0, &walks(8, 60), with_objects(8)).await;
+    let (dir, address) = store(8.0, &walks(8, 60), with_objects(8)).await;
+    let work_folder = dir.path().join("work");
     // Levels that are there are replaced, and their links with them.
     for (run, options) in [linked, unlinked, none].into_iter().enumerate() {
         let kept = build_each_level(&address, &options, &work_folder.join(run.to_string())).await;

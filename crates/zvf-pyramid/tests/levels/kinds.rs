@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use archives::tree;
-use zvf_format::grid::ChunkShape;
-use zvf_format::key::ChunkKey;
-use zvf_metadata::{Axis, CrossLevelStorage};
-use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
+use tempfile::TempDir;
+use zvf_metadata::CrossLevelStorage;
+use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, VertexRow};
 use zvf_pyramid::{KindOptions, LevelReport, Method, Options, PyramidPlan};
-use zvf_query::{LOCATION_FIELD, Query, Reader};
-use zvf_validate::{Observer, validate};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_query::{Query, Reader};
+use zvf_write::Writer;
 
-use crate::fixtures::{build, floats, open, sheet, store, unsynced, values, walks};
+use crate::fixtures::{
+    build, floats, list_findings, open, refusal, schema, sheet, store, values, walks, write,
+};
 use crate::going_on::build_and_kill;
-use crate::lineage::{points, skeleton};
+use crate::lineage::{self, points, skeleton};
 
 const KINDS: [Kind; 4] = [Kind::Mesh, Kind::PointCloud, Kind::Polyline, Kind::Skeleton];
 const WALKS: i64 = 6;
@@ -33,25 +33,19 @@ fn batches() -> [Batch; 4] {
 }
 
 /// Writes the batches to one store, with an attribute of walks and a group of objects of three kinds.
-pub(super) async fn mixed_store(folder: &Path) -> String {
-    let address = folder.join("store.zarrvectors").to_str().unwrap().to_owned();
-    let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
-    let schema = Schema::new(Kind::PointCloud, Axis::spatial(3).unwrap(), chunk).unwrap();
+pub(super) async fn mixed_store() -> (TempDir, String) {
     let other_kinds = [Kind::Polyline, Kind::Skeleton, Kind::Mesh];
+    let schema = schema(Kind::PointCloud, 3, 10.0);
     let schema =
         other_kinds.into_iter().fold(schema, |schema, kind| schema.with_kind(kind).unwrap());
-    let mut options = WriteOptions::default();
-    options.build.sync = false;
-    let mut writer = Writer::create(&address, schema, options).await.unwrap();
-    let ids: Vec<ObjectId> = (0..WALKS).map(ObjectId).collect();
-    let mass = Field::new("mass", floats((0..WALKS).map(|id| id as f64), 1));
-    writer.kind(Kind::Polyline).unwrap().object_fields(&ids, &[mass]).unwrap();
-    for batch in batches() {
-        writer.push(&batch).unwrap();
-    }
-    writer.group(Some("some"), Members::Ids([1, 5, 40, 50].map(ObjectId).to_vec()));
-    writer.finish().await.unwrap();
-    address
+    let fill = |writer: &mut Writer| {
+        let ids: Vec<ObjectId> = (0..WALKS).map(ObjectId).collect();
+        let mass = Field::new("mass", floats((0..WALKS).map(|id| id as f64), 1));
+        writer.kind(Kind::Polyline).unwrap().object_fields(&ids, &[mass]).unwrap();
+        batches().iter().for_each(|batch| writer.push(batch).unwrap());
+        writer.group(Some("some"), Members::Ids([1, 5, 40, 50].map(ObjectId).to_vec()));
+    };
+    write(schema, fill).await
 }
 
 async fn read_kind(address: &str, kind: Kind, level: u32) -> Batch {
@@ -77,8 +71,7 @@ fn describe(batch: &Batch) -> String {
 async fn assert_same_as_single_kinds(address: &str, options: &Options) -> Vec<LevelReport> {
     let reports = build(address, options).await;
     for (kind, batch) in KINDS.into_iter().zip(batches()) {
-        let dir = archives::scratch();
-        let single = store(dir.path(), 10.0, &batch, |_| {}).await;
+        let (_dir, single) = store(10.0, &batch, |_| {}).await;
         let expected_reports = build(&single, options).await;
         for (report, expected_report) in reports.iter().zip(&expected_reports) {
             let level = expected_report.level;
@@ -101,23 +94,21 @@ async fn assert_same_as_single_kinds(address: &str, options: &Options) -> Vec<Le
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_do_not_depend_on_the_memory_limit() {
-    let dir = archives::scratch();
     let options = Options { levels: Some(1), memory: 1 << 14, ..Options::default() };
-    let reports = assert_same_as_single_kinds(&mixed_store(dir.path()).await, &options).await;
+    let (_dir, address) = mixed_store().await;
+    let reports = assert_same_as_single_kinds(&address, &options).await;
     assert_eq!(reports.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_kinds_stay_empty() {
-    let dir = archives::scratch();
-    let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
-    let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
-    let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
-    let schema = schema.with_kind(Kind::PointCloud).unwrap().with_kind(Kind::Streamline).unwrap();
-    let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
-    writer.push(&points()).unwrap();
-    writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);
-    writer.finish().await.unwrap();
+    let schema = schema(Kind::Graph, 3, 10.0).with_kind(Kind::PointCloud).unwrap();
+    let schema = schema.with_kind(Kind::Streamline).unwrap();
+    let fill = |writer: &mut Writer| {
+        writer.push(&points()).unwrap();
+        writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);
+    };
+    let (_dir, address) = write(schema, fill).await;
     let links = CrossLevelStorage::Explicit;
     let reports = build(&address, &Options { levels: Some(2), links, ..Options::default() }).await;
     for report in reports {
@@ -132,8 +123,7 @@ async fn empty_kinds_stay_empty() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_has_the_levels_of_a_store_of_that_kind() {
-    let dir = archives::scratch();
-    let address = mixed_store(dir.path()).await;
+    let (_dir, address) = mixed_store().await;
     let options = Options { levels: Some(3), ..Options::default() };
     let reports = assert_same_as_single_kinds(&address, &options).await;
     assert_eq!(reports.len(), 3);
@@ -166,8 +156,7 @@ async fn each_kind_has_the_levels_of_a_store_of_that_kind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plan_has_a_line_for_each_kind_of_each_level() {
-    let dir = archives::scratch();
-    let address = mixed_store(dir.path()).await;
+    let (_dir, address) = mixed_store().await;
     let store = open(&address).await;
     let options = Options { levels: Some(2), ..Options::default() };
     let steps = PyramidPlan::plan(&store, &options).await.unwrap().steps();
@@ -205,8 +194,7 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tolerances_are_in_proportion_to_the_data_and_plans_come_true() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(8, 600), |_| ()).await;
+    let (_dir, address) = store(8.0, &walks(8, 600), |_| ()).await;
     let opened = open(&address).await;
     let options = Options { until: 10, ..Options::default() };
     let steps = PyramidPlan::plan(&opened, &options).await.unwrap().steps();
@@ -226,8 +214,7 @@ async fn tolerances_are_in_proportion_to_the_data_and_plans_come_true() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_do_not_fit_a_kind_are_refused() {
-    let dir = archives::scratch();
-    let address = mixed_store(dir.path()).await;
+    let (_dir, address) = mixed_store().await;
     let before = tree(Path::new(&address));
     let base = Options { levels: Some(1), ..Options::default() };
     let with = |kind, settings| Options { kinds: vec![(kind, settings)], ..base.clone() };
@@ -256,7 +243,7 @@ async fn settings_that_do_not_fit_a_kind_are_refused() {
             "kinds of geometry: expected one, to be spread over levels, found point_cloud",
         ),
     ] {
-        let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+        let error = refusal(&address, &options).await;
         assert_eq!(error.sentence(), message);
     }
     assert_eq!(tree(Path::new(&address)), before);
@@ -264,8 +251,7 @@ async fn settings_that_do_not_fit_a_kind_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_chosen_per_kind_and_numbered_across_kinds() {
-    let dir = archives::scratch();
-    let address = mixed_store(dir.path()).await;
+    let (_dir, address) = mixed_store().await;
     let options = Options { levels: Some(1), sparsity: 2.0, renumber: true, ..Options::default() };
     let [report] = &build(&address, &options).await[..] else { panic!("one level") };
     assert_sound(&address).await;
@@ -293,8 +279,7 @@ async fn objects_are_chosen_per_kind_and_numbered_across_kinds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_join_vertices_of_the_same_kind() {
-    let dir = archives::scratch();
-    let address = mixed_store(dir.path()).await;
+    let (_dir, address) = mixed_store().await;
     let links = CrossLevelStorage::Explicit;
     let options = Options { levels: Some(2), links, depth: -1, ..Options::default() };
     build(&address, &options).await;
@@ -303,7 +288,8 @@ async fn links_join_vertices_of_the_same_kind() {
     for kind in KINDS {
         let mut rows = Vec::new();
         for level in 0..=2 {
-            rows.push(rows_of(&reader, kind, level).await);
+            let all = lineage::rows(&reader, Some(kind), level).await;
+            rows.push(all.into_iter().map(|(row, _)| row).collect::<Vec<VertexRow>>());
         }
         for (from, to) in [(0, 1), (1, 2), (0, 2), (1, 0), (2, 0)] {
             let links = reader.find_related_of_kind(
@@ -329,32 +315,16 @@ async fn links_join_vertices_of_the_same_kind() {
 /// Asserts that the validator reports no errors. Warnings are allowed: a collapsed surface may exceed its
 /// bounds, and a kind may be empty.
 async fn assert_sound(address: &str) {
-    let (options, observer) = (zvf_validate::Options::default(), Observer::default());
-    let report = validate(&open(address).await, &options, &observer).await.unwrap();
-    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    assert!(report.is_clean(), "{findings:#?}");
-}
-
-async fn rows_of(reader: &Reader, kind: Kind, level: u32) -> Vec<VertexRow> {
-    let level_reader = reader.level_of_kind(LevelId(level), kind).await.unwrap();
-    let keys: Vec<ChunkKey> = level_reader.chunks().await.unwrap().iter().collect();
-    let query = Query::all().of_kind(kind).at_level(LevelId(level)).with_places();
-    let batch = reader.run(&query).await.unwrap().batch;
-    let locations = batch.field(LOCATION_FIELD).unwrap().column.clone();
-    let row = |row: usize| {
-        let Value::UInt(location) = locations.value(row, 0) else { panic!("no location") };
-        VertexRow { chunk: keys[(location >> 32) as usize], row: location & 0xffff_ffff }
-    };
-    (0..batch.len()).map(row).collect()
+    let findings = list_findings(address).await;
+    assert!(findings.iter().all(|finding| finding.starts_with("warning ")), "{findings:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_build_of_several_kinds_is_continued() {
     let links = CrossLevelStorage::Explicit;
     let options = Options { levels: Some(2), links, depth: -1, ..Options::default() };
-    let dirs = [archives::scratch(), archives::scratch()];
-    let (expected, address) =
-        (mixed_store(dirs[0].path()).await, mixed_store(dirs[1].path()).await);
+    let (_first_dir, expected) = mixed_store().await;
+    let (dir, address) = mixed_store().await;
     let (reports, before) = (build(&expected, &options).await, tree(Path::new(&address)));
     for after in 1..=reports.len() {
         build_and_kill(&address, &options, after).await;
@@ -362,5 +332,5 @@ async fn a_killed_build_of_several_kinds_is_continued() {
     }
     assert_eq!(build(&address, &options).await, reports);
     assert_eq!(tree(Path::new(&address)), tree(Path::new(&expected)));
-    assert_eq!(std::fs::read_dir(dirs[1].path()).unwrap().count(), 1, "nothing is left");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
 }

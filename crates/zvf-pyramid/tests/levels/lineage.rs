@@ -31,12 +31,19 @@ pub(crate) fn points() -> Batch {
     Batch::new(Kind::PointCloud, floats(at, 3))
 }
 
-/// Returns the vertices of a level with their positions.
-async fn rows(reader: &Reader, level: u32) -> Vec<(VertexRow, Vec<f64>)> {
-    let chunks = reader.level(LevelId(level)).await.unwrap().chunks().await.unwrap();
-    let keys: Vec<ChunkKey> = chunks.iter().collect();
-    let batch =
-        reader.run(&Query::all().at_level(LevelId(level)).with_places()).await.unwrap().batch;
+/// Returns the vertices of a level, or of a kind of it, with their positions.
+pub(crate) async fn rows(
+    reader: &Reader,
+    kind: Option<Kind>,
+    level: u32,
+) -> Vec<(VertexRow, Vec<f64>)> {
+    let query = Query::all().at_level(LevelId(level)).with_places();
+    let (opened, query) = match kind {
+        Some(kind) => (reader.level_of_kind(LevelId(level), kind).await, query.of_kind(kind)),
+        None => (reader.level(LevelId(level)).await, query),
+    };
+    let keys: Vec<ChunkKey> = opened.unwrap().chunks().await.unwrap().iter().collect();
+    let batch = reader.run(&query).await.unwrap().batch;
     let (locations, at) =
         (batch.field(LOCATION_FIELD).unwrap().column.clone(), values(batch.positions()));
     let row = |row: usize| {
@@ -58,7 +65,8 @@ fn pairs(links: &[LevelLink]) -> BTreeSet<(Key, Key)> {
 }
 
 async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> {
-    let rows: Vec<VertexRow> = rows(reader, from).await.into_iter().map(|(row, _)| row).collect();
+    let rows: Vec<VertexRow> =
+        rows(reader, None, from).await.into_iter().map(|(row, _)| row).collect();
     reader.find_related_of_kind(None, LevelId(from), LevelId(to), &rows).await.unwrap()
 }
 
@@ -71,8 +79,7 @@ async fn every_vertex_has_one_parent_that_links_back() {
         ("skeleton", skeleton(), 0.1, 1),
         ("sheet", sheet(14), 1.0, 2),
     ] {
-        let dir = archives::scratch();
-        let address = store(dir.path(), 10.0, &batch, |_| {}).await;
+        let (_dir, address) = store(10.0, &batch, |_| {}).await;
         let size = (batch.kind() != Kind::Mesh).then_some(size);
         let options = Options {
             levels: Some(3),
@@ -86,8 +93,8 @@ async fn every_vertex_has_one_parent_that_links_back() {
         let reader = Reader::new(open(&address).await);
         let mut parents_of: Vec<BTreeMap<Key, Key>> = Vec::new();
         for report in &reports {
-            let fine = rows(&reader, report.level - 1).await;
-            let coarse: BTreeMap<Key, Vec<f64>> = rows(&reader, report.level)
+            let fine = rows(&reader, None, report.level - 1).await;
+            let coarse: BTreeMap<Key, Vec<f64>> = rows(&reader, None, report.level)
                 .await
                 .iter()
                 .map(|(row, at)| (key(row), at.clone()))
@@ -133,8 +140,7 @@ async fn every_vertex_has_one_parent_that_links_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn options_determine_the_stored_links() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let (_dir, address) = store(16.0, &walks(6, 100), with_objects(6)).await;
     let mut expected = None;
     for (links, depth, present, missing) in [
         (
@@ -193,8 +199,7 @@ async fn options_determine_the_stored_links() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_do_not_depend_on_the_memory_limit() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let (_dir, address) = store(16.0, &walks(6, 100), with_objects(6)).await;
     let mut expected = None;
     for memory in [512 << 20, 1 << 12] {
         let links = CrossLevelStorage::Explicit;

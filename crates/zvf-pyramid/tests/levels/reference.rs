@@ -6,13 +6,12 @@ use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelContent, Options, Reference, build_reference};
 
 use crate::additive::additive_options;
-use crate::fixtures::{build, open, store, unsynced, walks, with_objects};
+use crate::fixtures::{build, open, refusal, store, unsynced, walks, with_objects};
 use crate::replacing::files;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn building_removes_the_levels_and_links_of_the_reference() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let (dir, address) = store(16.0, &walks(6, 100), with_objects(6)).await;
     let before = files(Path::new(&address));
     let factors = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
     let reference = Reference { factors, depth: -1, ..Reference::default() };
@@ -44,8 +43,7 @@ async fn building_removes_the_levels_and_links_of_the_reference() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_that_the_reference_would_damage_are_refused() {
-    let dir = archives::scratch();
-    let address = crate::kinds::mixed_store(dir.path()).await;
+    let (_dir, address) = crate::kinds::mixed_store().await;
     let before = files(Path::new(&address));
     let reference = Reference { factors: vec![(2.0, 1.0)], ..Reference::default() };
     let error = build_reference(&address, &reference, &unsynced()).await.unwrap_err();
@@ -56,8 +54,7 @@ async fn stores_that_the_reference_would_damage_are_refused() {
     );
     assert_eq!(files(Path::new(&address)), before);
 
-    let dir = archives::scratch();
-    let address = store(dir.path(), 8.0, &walks(12, 50), with_objects(12)).await;
+    let (_dir, address) = store(8.0, &walks(12, 50), with_objects(12)).await;
     build(&address, &additive_options(1)).await;
     let error = build_reference(&address, &Reference::default(), &unsynced()).await.unwrap_err();
     assert_eq!(
@@ -83,7 +80,7 @@ async fn draco_vertices_are_not_linked() {
         assert_eq!(files(Path::new(&address)), before);
     }
     let options = Options { levels: Some(1), ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+    let error = refusal(&address, &options).await;
     assert_eq!(error.to_string(), expected);
     assert_eq!(files(Path::new(&address)), before);
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
+use zvf_model::Kind;
 use zvf_pyramid::Options;
+use zvf_store::CodecPipeline;
 
-use crate::fixtures::{build, level, open, store, unsynced, walks, with_objects};
+use crate::fixtures::{build, level, open, refusal, schema, store, walks, with_objects, write};
 
 pub(super) fn files(at: &Path) -> BTreeSet<String> {
     archives::tree(at).into_keys().collect()
@@ -15,14 +17,13 @@ pub(super) fn files(at: &Path) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_build_leaves_the_store_unchanged() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let (_dir, address) = store(16.0, &walks(6, 100), with_objects(6)).await;
     build(&address, &Options { levels: Some(2), size: Some(0.1), ..Options::default() }).await;
     let before = files(Path::new(&address));
     let missing = zvf_pyramid::Strategy::Largest("none".to_owned());
     let options =
         Options { levels: Some(2), sparsity: 2.0, strategy: missing, ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+    let error = refusal(&address, &options).await;
     assert_eq!(error.class(), Class::InvalidArgument, "{error}");
     assert_eq!(
         error.sentence(),
@@ -34,17 +35,9 @@ async fn a_failed_build_leaves_the_store_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_sharded_store_are_sharded() {
-    let dir = archives::scratch();
-    let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
-    let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
-    let axes = zvf_metadata::Axis::spatial(3).unwrap();
-    let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
-    let schema =
-        schema.with_shard_shape(&[4; 3]).unwrap().with_codecs(zvf_store::CodecPipeline::zstd(3));
-    let options = zvf_write::WriteOptions { build: unsynced(), ..Default::default() };
-    let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
-    writer.push(&walks(6, 100)).unwrap();
-    writer.finish().await.unwrap();
+    let schema = schema(Kind::Polyline, 3, 8.0).with_codecs(CodecPipeline::zstd(3));
+    let schema = schema.with_shard_shape(&[4; 3]).unwrap();
+    let (_dir, address) = write(schema, |writer| writer.push(&walks(6, 100)).unwrap()).await;
     let links = CrossLevelStorage::Explicit;
     let options = Options { levels: Some(2), size: Some(0.2), links, ..Options::default() };
     let reports = build(&address, &options).await;
@@ -59,16 +52,8 @@ async fn levels_of_a_sharded_store_are_sharded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_are_compressed_as_level_0_or_not_built() {
-    let dir = archives::scratch();
-    let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
-    let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
-    let axes = zvf_metadata::Axis::spatial(3).unwrap();
-    let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
-    let schema = schema.with_codecs(zvf_store::CodecPipeline::zstd(3));
-    let options = zvf_write::WriteOptions { build: unsynced(), ..Default::default() };
-    let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
-    writer.push(&walks(6, 100)).unwrap();
-    writer.finish().await.unwrap();
+    let schema = schema(Kind::Polyline, 3, 8.0).with_codecs(CodecPipeline::zstd(3));
+    let (_dir, address) = write(schema, |writer| writer.push(&walks(6, 100)).unwrap()).await;
     let options = Options { levels: Some(1), size: Some(0.2), ..Options::default() };
     build(&address, &options).await;
     let store = open(&address).await;
@@ -85,7 +70,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     doc["codecs"][1]["configuration"]["level"] = serde_json::json!(1_u64 << 40);
     std::fs::write(&path, doc.to_string()).unwrap();
     let before = files(Path::new(&address));
-    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+    let error = refusal(&address, &options).await;
     assert_eq!(error.class(), Class::Unsupported, "{error}");
     assert!(
         error.sentence().starts_with("0/vertices, codecs: expected codecs that zvf writes"),

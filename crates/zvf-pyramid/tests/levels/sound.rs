@@ -4,23 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use zvf_model::{Batch, Kind};
 use zvf_pyramid::{Method, Options};
-use zvf_store::OpenOptions;
-use zvf_validate::{Observer, Severity, validate_at};
 
 use crate::additive::{additive_options, batch_of_kind};
-use crate::fixtures::{build, store, walks, with_objects};
-
-/// Returns a line for each fault: severity, rule and path.
-async fn list_findings(address: &str) -> Vec<String> {
-    let (options, observer) = (zvf_validate::Options::default(), Observer::default());
-    let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
-    let faults = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
-    faults
-        .map(|finding| format!("{} {} {}", finding.severity, finding.rule.id, finding.path))
-        .collect()
-}
+use crate::fixtures::{build, list_findings, store, walks, with_objects};
 
 /// Returns chains, trees, faces, edges and points, each with 24 objects.
 fn kinds() -> Vec<Batch> {
@@ -33,12 +22,12 @@ fn kinds() -> Vec<Batch> {
     batches
 }
 
-async fn build_store(path: &Path, batch: &Batch, seed: u64) -> String {
-    let address = store(path, 8.0, batch, with_objects(24)).await;
+async fn build_store(batch: &Batch, seed: u64) -> (TempDir, String) {
+    let (dir, address) = store(8.0, batch, with_objects(24)).await;
     let method = Some(Method::Keep);
     let reports = build(&address, &Options { seed, method, ..additive_options(2) }).await;
     assert_eq!(reports.len(), 3);
-    address
+    (dir, address)
 }
 
 /// Changes the attributes of a document.
@@ -60,8 +49,7 @@ fn forget_refinement(address: &str, level: &str) {
 async fn built_levels_are_valid_and_faults_are_found() {
     for batch in kinds() {
         let kind = batch.kind();
-        let dirs = [archives::scratch(), archives::scratch()];
-        let address = build_store(dirs[0].path(), &batch, 3).await;
+        let (_first_dir, address) = build_store(&batch, 3).await;
         assert_eq!(list_findings(&address).await, [""; 0], "{kind}");
         let root = fs::read(Path::new(&address).join("zarr.json")).unwrap();
 
@@ -88,7 +76,7 @@ async fn built_levels_are_valid_and_faults_are_found() {
         assert_eq!(list_findings(&address).await, [""; 0], "{kind}");
 
         // The coarsest level comes from another choice of objects, so some objects are at two levels.
-        let donor = build_store(dirs[1].path(), &batch, 5).await;
+        let (_dir, donor) = build_store(&batch, 5).await;
         fs::remove_dir_all(Path::new(&address).join("2")).unwrap();
         fs::rename(Path::new(&donor).join("2"), Path::new(&address).join("2")).unwrap();
         let findings = list_findings(&address).await;
@@ -102,8 +90,7 @@ async fn built_levels_are_valid_and_faults_are_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rebuilt_stores_are_valid() {
     for batch in kinds() {
-        let dir = archives::scratch();
-        let address = build_store(dir.path(), &batch, 3).await;
+        let (_dir, address) = build_store(&batch, 3).await;
         let sparse = Options { levels: Some(1), sparsity: 2.0, ..Options::default() };
         for options in [sparse, Options { levels: Some(0), ..Options::default() }] {
             build(&address, &options).await;

@@ -39,7 +39,8 @@ impl Ingest {
         (merged.geometry, merged.records_locations) = (geometry, self.records_locations);
         let folder = folder.as_deref();
         let stages = Stages::run(&merged, build, folder)?;
-        let outcome = stages.finish(&merged, build, &self.objects, folder, edit_level).await?;
+        let outcome =
+            stages.finish(&merged, build, &self.objects.groups, folder, edit_level).await?;
         Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
     }
 }

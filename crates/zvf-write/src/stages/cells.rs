@@ -28,7 +28,7 @@ use super::sorted::{ExternalSorter, KWayMerge, number_u32, sort_key, sort_key_u3
 use super::step_output::{Sequence, StepOutput, Target};
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::error::task_error;
-use crate::level_columns::{Columns, Grouping};
+use crate::level_columns::Grouping;
 use crate::routed::{Group, first_numbers, gather};
 use crate::types::chain::Run;
 
@@ -127,12 +127,9 @@ pub(crate) fn run(
     target: &Target,
 ) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>)> {
     let frame = merged.frame(build);
-    let (layout, grouping) = merged.layout();
-    let meaning = match grouping {
-        Grouping::Bins => Meaning::Bins(merged.schema.bins.count()),
-        Grouping::Objects | Grouping::Runs => Meaning::Objects,
-    };
-    let arrays = Arrays::new(&frame, layout, &meaning)?;
+    let (columns, meaning) = (&merged.columns, merged.meaning());
+    let grouping = columns.grouping;
+    let arrays = Arrays::new(&frame, columns, meaning)?;
     let memory = merged.options.memory / 8;
     let mut left = CellsBuilder::new(merged, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
@@ -151,7 +148,7 @@ pub(crate) fn run(
                 table.put(chunk, &numbers);
                 numbers = Vec::new();
             }
-            let stride = merged.columns.as_ref().map_or(1, Columns::positions_stride); // no columns, no rows
+            let stride = columns.positions_stride();
             let count = to_u64(rows.positions.len() / stride);
             // For rows that stayed in memory there is no sum to compare with.
             let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };

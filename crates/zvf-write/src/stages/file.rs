@@ -112,7 +112,7 @@ impl WrittenFile {
 
 /// Returns a unique temporary name for a file that will become `path`. It is random, because
 /// process ids are not unique across machines or containers.
-pub(crate) fn temporary_path(path: &Path) -> PathBuf {
+pub(super) fn temporary_path(path: &Path) -> PathBuf {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = *PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);

@@ -133,8 +133,8 @@ impl IndexStep<'_> {
         for name in names {
             self.write_field(name).await?;
         }
-        let (layout, grouping) = merged.layout();
-        let is_given = layout.fragment.iter().any(|attribute| *attribute.name == *SEGMENT);
+        let grouping = merged.columns.grouping;
+        let is_given = merged.columns.fragment.iter().any(|attribute| *attribute.name == *SEGMENT);
         if merged.options.keeps_columns() && grouping != Grouping::Bins && !is_given {
             self.write_segments().await?;
         }

@@ -286,10 +286,10 @@ impl<'a> Step<'a> {
         let key = frame.table.key(chunk_links.chunk)?;
         let mut grouped = true;
         if let Some(index) = &arrays.index {
-            if chunk_links.intra.links.is_empty() && frame.compat {
+            if chunk_links.intra.links.is_empty() && frame.options.compat {
                 grouped = false;
             } else {
-                grouped = !frame.compat && !chunk_links.intra.fragments.contains(&NONE);
+                grouped = !frame.options.compat && !chunk_links.intra.fragments.contains(&NONE);
                 let segment = arrays.segment(&self.zero)?;
                 self.put_intra_links(&key, (index, segment), chunk_links, grouped)?;
             }

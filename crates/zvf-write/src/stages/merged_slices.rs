@@ -18,7 +18,6 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
-use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use super::lists::MergedLists;
@@ -28,7 +27,7 @@ use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
 use super::step_output::{StepOutput, Target, file};
 use crate::WriteOptions;
-use crate::cells::{self, Frame, Layout};
+use crate::cells::{self, Frame, Meaning};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::elements::check_width;
@@ -51,7 +50,7 @@ pub(crate) struct MergedSlices {
     pub(crate) table: ChunkTable,
     pub(crate) order: Order,
     pub(crate) bounds: [Vec<f64>; 2],
-    pub(crate) columns: Option<Columns>,
+    pub(crate) columns: Columns,
     /// The attributes of elements.
     pub(crate) element_attributes: Vec<Attribute>,
     /// Vertices per element.
@@ -112,6 +111,7 @@ impl MergedSlices {
         let grid = cells::extent(&table, &bounds, &schema)?;
         let axes = index_u32(schema.axes.len());
         let (columns, codes) = columns(schema.kind, axes, &mut slices)?;
+        let columns = columns.unwrap_or_else(|| Columns::without_vertices(axes));
         let (width, element_attributes) = elements(schema.kind, &mut slices)?;
         let rows = std::mem::take(&mut lists.rows);
         let mut last = None;
@@ -128,7 +128,7 @@ impl MergedSlices {
         let count = |field: fn(&Slice) -> u64| slices.iter().map(field).sum::<u64>();
         let attribute_bytes = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, attribute_bytes);
-        let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
+        let stride = row_bytes(&columns, count(|slice| slice.given), elements);
         let bytes = |chunk: u32| rows[usize_from_u32(chunk)].saturating_mul(stride); // above any limit
         if let (Some(shard), Some(max_bytes)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
@@ -170,18 +170,15 @@ impl MergedSlices {
     /// Returns the arrays of the level in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, geometry, .. } = self;
-        Frame::new((build, *geometry), table, order, grid, schema, options)
+        let (geometry, stop) = (*geometry, options.stop_flag());
+        Frame { build, table, order, options, schema, grid, geometry, stop }
     }
 
-    /// Returns the columns of vertices.
-    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
-        match &self.columns {
-            Some(columns) => columns.layout(),
-            None => {
-                let none = &[][..];
-                let layout = Layout { positions: Dtype::FLOAT32, vertex: none, fragment: none };
-                (layout, Grouping::Bins)
-            }
+    /// Returns the meaning of fragments; the runs of chains differ from chunk to chunk.
+    pub(crate) fn meaning(&self) -> Meaning<'static> {
+        match self.columns.grouping {
+            Grouping::Bins => Meaning::Bins(self.schema.bins.count()),
+            Grouping::Objects | Grouping::Runs => Meaning::Objects,
         }
     }
 
@@ -230,7 +227,7 @@ impl MergedSlices {
 
     /// Returns the bytes that a chunk takes while it is written; saturates above any limit.
     pub(crate) fn weight(&self, chunk: u32) -> u64 {
-        self.row_count(chunk).saturating_mul(row_bytes(self.columns.as_ref(), 1, (0, 0, 0)))
+        self.row_count(chunk).saturating_mul(row_bytes(&self.columns, 1, (0, 0, 0)))
     }
 
     /// Returns the chunks of one of `shares`, as a range of positions in writing order.
@@ -284,9 +281,9 @@ impl MergedSlices {
     /// files, on all cores.
     pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window> {
         let mut window = Window { by_chunk: FxHashMap::default() };
-        let (Some(columns), Some(spans)) = (&self.columns, &self.spans) else { return Ok(window) };
+        let Some(spans) = &self.spans else { return Ok(window) };
         let spans = spans.find(&self.order, chunks)?;
-        let (side_data, stride) = (self.side_data(columns), columns.stride());
+        let (side_data, stride) = (self.side_data(), self.columns.stride());
         let size = |span: Span| side_data.bytes(stride, span.rows, span.runs);
         let read = self.sources.par_iter().zip(spans).map(|(source, spans)| match source {
             Source::Held(_) => Ok(Vec::new()),
@@ -310,15 +307,14 @@ impl MergedSlices {
         }
         let mut loaded = LoadedChunk::default();
         let mut all = Vec::new();
-        let Some(columns) = &self.columns else { return Ok(loaded) };
         for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
             let Some(Source::File(source)) = self.sources.get(*number) else { continue };
             let mut base = to_u64(all.len());
-            let (mut batch, runs) = self.decode_span(columns, source, stored)?;
+            let (mut batch, runs) = self.decode_span(source, stored)?;
             let starts_line = runs.first().is_some_and(|run| run.starts_line);
             let same = source.goes_on == Some(chunk) && base > 0 && !starts_line;
             base -= u64::from(same);
-            if columns.grouping == Grouping::Runs {
+            if self.columns.grouping == Grouping::Runs {
                 batch.groups.iter_mut().for_each(|group| *group += base);
                 all.extend(runs.into_iter().skip(usize::from(same)));
             }
@@ -330,23 +326,22 @@ impl MergedSlices {
     }
 
     /// Returns which data of rows was spilled besides their columns.
-    fn side_data(&self, columns: &Columns) -> SideData {
-        SideData::new(&self.schema, columns.grouping, self.records_locations)
+    fn side_data(&self) -> SideData {
+        SideData::new(&self.schema, self.columns.grouping, self.records_locations)
     }
 
     fn decode_span(
         &self,
-        columns: &Columns,
         source: &FileSource,
         stored: &LoadedSpan,
     ) -> Result<(RoutedBatch, Vec<Run>)> {
-        let LoadedSpan { span, bytes, .. } = stored;
+        let (LoadedSpan { span, bytes, .. }, columns) = (stored, &self.columns);
         let attributes = columns.attributes().count();
         if source.codes.len() != attributes {
             let (expected, found) = (format!("{attributes} attributes"), source.codes.len());
             return Err(task_error("columns of a slice with rows", expected, found));
         }
-        let side_data = self.side_data(columns);
+        let side_data = self.side_data();
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
         // The parts counted in `SideData::bytes`, one after the other.
@@ -404,12 +399,12 @@ impl MergedSlices {
 /// bookkeeping, and its share of the links. `elements` are their count, vertices per element, and
 /// attribute bytes per element.
 pub(crate) fn row_bytes(
-    columns: Option<&Columns>,
+    columns: &Columns,
     vertices: u64,
     (elements, width, attribute_bytes): (u64, usize, usize),
 ) -> u64 {
-    // Saturates above any limit; without columns there are no rows.
-    let columns = to_u64(columns.map_or(0, Columns::stride)).saturating_add(32);
+    // Saturates above any limit.
+    let columns = to_u64(columns.stride()).saturating_add(32);
     let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes));
     columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
@@ -495,7 +490,7 @@ pub(super) mod tests {
     use std::fs;
 
     use zvf_format::grid::ChunkShape;
-    use zvf_metadata::Axis;
+    use zvf_metadata::{Axis, Dtype};
     use zvf_model::{Batch, Column, Elements, ObjectId, Parts};
 
     use super::*;

@@ -47,7 +47,7 @@ use zvf_metadata::{LevelDoc, Object, path_segment};
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
-pub(crate) use file::{Output, WrittenFile, temporary_path};
+pub(crate) use file::{Output, WrittenFile};
 pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
@@ -62,11 +62,11 @@ pub(crate) use sorted::{
 };
 pub(crate) use step_output::{StepOutput, Target};
 
-use crate::cells::{Arrays, Frame, Meaning};
+use crate::cells::{Arrays, Frame};
 use crate::error::{LostCells, task_error};
+use crate::group_table::GroupTable;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
-use crate::objects::Objects;
 use crate::report::{Notice, Report};
 use crate::schema::Schema;
 
@@ -172,14 +172,14 @@ impl Stages {
         mut self,
         merged: &MergedSlices,
         build: &Build,
-        objects: &Objects,
+        groups: &GroupTable,
         folder: Option<&Path>,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome> {
         self.check(merged)?;
         index::check_roots(merged)?;
         let frame = merged.frame(build);
-        let grouping = merged.layout().1;
+        let grouping = merged.columns.grouping;
         let grouped = merged.schema.kind.has_links()
             && !merged.options.compat
             && self.links.iter().all(|record| record.grouped);
@@ -191,15 +191,15 @@ impl Stages {
         let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
         let points = merged.schema.kind == zvf_model::Kind::PointCloud;
-        let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
+        let indexed = !(bins && points && ids.count == 0 && groups.is_empty());
         if indexed {
             let (frame, ids, cells, target) = (&frame, &ids, &left, &target);
             index::IndexStep { merged, frame, ids, cells, target }.write().await?;
-            objects.write_groups(build, merged.geometry, merged.schema.kind).await?;
+            groups.write_at(build, merged.geometry, merged.schema.kind).await?;
         }
         let description = LevelDescription {
             schema: &merged.schema,
-            columns: merged.columns.as_ref(),
+            columns: &merged.columns,
             vertices: merged.vertex_count(),
             indexed,
             owners: !bins && !merged.options.compat, // and segments
@@ -214,13 +214,13 @@ impl Stages {
         let files = merged.slices.iter().flat_map(|slice| &slice.files);
         let sparse = merged.schema.kind.is_chain() && ids.sparse;
         let mut notices = Vec::from_iter(sparse.then_some(Notice::SparseIds));
-        let columns = merged.columns.iter().flat_map(|c| c.vertex.iter().chain(&c.fragment));
+        let columns = merged.columns.attributes();
         let object_fields = merged.slices.iter().flat_map(|slice| &slice.fields);
         let mut names = columns
             .map(|column| &*column.name)
             .chain(object_fields.map(|field| field.name.as_str()))
             .chain(merged.element_attributes.iter().map(|column| &*column.name))
-            .chain(objects.group_field_names());
+            .chain(groups.field_names());
         notices
             .extend(names.any(|name| path_segment(name) != name).then_some(Notice::EscapedNames));
         let report = Report {
@@ -287,11 +287,8 @@ impl Stages {
             }
             return Ok(());
         }
-        let (layout, grouping) = merged.layout();
-        let bins = Meaning::Bins(merged.schema.bins.count());
-        let meaning = if grouping == Grouping::Bins { &bins } else { &Meaning::Objects };
         let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
-        for sink in Arrays::new(frame, layout, meaning)?.into_sinks() {
+        for sink in Arrays::new(frame, &merged.columns, merged.meaning())?.into_sinks() {
             end(sink, &parts, false).await?;
         }
         Ok(())

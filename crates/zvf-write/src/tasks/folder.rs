@@ -15,17 +15,100 @@
 //! this.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use zvf_error::{Error, Result};
+use zvf_publish::{Disk, KeyedFolder, found};
 
-use super::path_exists;
+use super::plan::{TaskPlan, VERSION};
 use crate::error::{task_error, too_early_error};
-use crate::stages::temporary_path;
+
+impl TaskPlan {
+    /// Writes the plan into `folder`, which is created. If the same plan already exists, returns
+    /// `false`, and its finished tasks stay finished.
+    ///
+    /// # Errors
+    ///
+    /// When another plan or foreign files exist, or the folder cannot be written.
+    pub fn create(&self, folder: &Path) -> Result<bool> {
+        if let Some(stored_plan) = Self::read(folder)? {
+            if stored_plan == *self {
+                return Ok(false);
+            }
+            let expected = "no other plan; remove the folder to begin anew";
+            let found = "one for other input or other settings";
+            return Err(task_error(folder.display(), expected, found));
+        }
+        make(folder)?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::scratch(error.into()))?;
+        let files = files(folder);
+        files.put(PLAN, text.into()).map_err(Error::scratch)?;
+        files.sync_folders([PLAN].into_iter()).map_err(Error::scratch)?;
+        Ok(true)
+    }
+
+    /// Reads the plan in `folder`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or belongs to another version of this program.
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let Some(text) = files(folder).get(PLAN).map_err(Error::scratch)? else { return Ok(None) };
+        let unfit = |found: String| {
+            let expected = format!("a plan of version {VERSION}");
+            task_error(folder.join(PLAN).display(), expected, found)
+        };
+        let plan: Self = serde_json::from_slice(&text).map_err(|error| unfit(error.to_string()))?;
+        if plan.version != VERSION {
+            return Err(unfit(format!("version {}", plan.version)));
+        }
+        Ok(Some(plan))
+    }
+
+    /// Returns whether `folder` has files of a plan but no plan: a process was killed while it
+    /// removed the plan. A new plan does not reuse anything.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be examined.
+    pub fn is_half_removed(folder: &Path) -> Result<bool> {
+        let files = files(folder);
+        let exists = |name: &str| files.exists(name).map_err(Error::scratch);
+        if exists(PLAN)? {
+            return Ok(false);
+        }
+        for name in OWN.into_iter().chain(LAST).filter(|name| ![LOCK, IN_USE].contains(name)) {
+            if exists(name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes a plan and the files of its tasks: the plan first, so that nothing can be resumed
+    /// after a kill. Foreign files stay, and so does the folder then.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be removed.
+    pub fn remove(folder: &Path) -> Result<()> {
+        for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
+            remove_one(&folder.join(name))?;
+        }
+        if find_foreign(folder)?.is_none() {
+            found(fs::remove_dir_all(folder)).map_err(Error::scratch)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the files in the folder.
+pub(super) fn files(folder: &Path) -> KeyedFolder {
+    KeyedFolder::new(Disk::default(), folder.to_owned())
+}
 
 /// Creates the folder of a new plan. Files of a plan that was removed may still be there.
-pub(super) fn make(folder: &Path) -> Result<()> {
+fn make(folder: &Path) -> Result<()> {
     if let Some(name) = find_foreign(folder)? {
         let expected = "an empty folder, because its contents are removed at the end";
         return Err(task_error(folder.display(), expected, name));
@@ -34,17 +117,6 @@ pub(super) fn make(folder: &Path) -> Result<()> {
         remove_one(&folder.join(name))?;
     }
     fs::create_dir_all(folder).map_err(Error::scratch)
-}
-
-/// Removes the files of the plan, and the folder if it is then empty.
-pub(super) fn remove(folder: &Path) -> Result<()> {
-    for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
-        remove_one(&folder.join(name))?;
-    }
-    if path_exists(folder)? && find_foreign(folder)?.is_none() {
-        return fs::remove_dir_all(folder).map_err(Error::scratch);
-    }
-    Ok(())
 }
 
 /// While the guard is held, prevents others from finishing while a task runs, or from running tasks
@@ -64,33 +136,17 @@ pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
     }
 }
 
-/// Returns whether the folder has files of a plan but no plan: a process was killed while it
-/// removed the plan.
-pub(super) fn is_half_removed(folder: &Path) -> Result<bool> {
-    if path_exists(&folder.join(PLAN))? {
-        return Ok(false);
-    }
-    for name in OWN.into_iter().chain(LAST).filter(|name| ![LOCK, IN_USE].contains(name)) {
-        if path_exists(&folder.join(name))? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Returns the name of a foreign file in the folder.
 fn find_foreign(folder: &Path) -> Result<Option<String>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        entries => entries.map_err(Error::scratch)?,
-    };
-    for entry in entries {
+    let entries = found(fs::read_dir(folder)).map_err(Error::scratch)?;
+    for entry in entries.into_iter().flatten() {
         let name = entry.map_err(Error::scratch)?.file_name().to_string_lossy().into_owned();
-        let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|prefix| {
-            name.strip_prefix(prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
+        // Earlier programs put the word for a temporary file after the name.
+        let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|own| {
+            let rest = name.strip_prefix(own);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
         });
-        if !ours {
+        if !ours && !name.starts_with(".tmp-") {
             return Ok(Some(name));
         }
     }
@@ -98,50 +154,18 @@ fn find_foreign(folder: &Path) -> Result<Option<String>> {
 }
 
 fn remove_one(path: &Path) -> Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::scratch),
-    }
+    let is_folder = path.is_dir() && !path.is_symlink();
+    let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    found(removed).map(drop).map_err(Error::scratch)
 }
 
-pub(super) const PLAN: &str = "plan.json";
+const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const IN_USE: &str = "in-use";
 /// Removed after the plan: records before the files that they describe.
 const OWN: [&str; 4] = ["done", "tasks", "store", "old"];
 /// Removed last, because these show whether the store was published.
 const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
-
-/// Writes a small file atomically, replacing an existing one.
-pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
-    let fresh = temporary_path(path);
-    let written = File::create(&fresh).and_then(|mut file| {
-        file.write_all(bytes)?;
-        if sync { file.sync_all() } else { Ok(()) }
-    });
-    written.and_then(|()| fs::rename(&fresh, path)).map_err(Error::scratch)?;
-    match path.parent() {
-        Some(folder) if sync => sync_names(folder),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(unix)]
-pub(super) fn sync_names(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::scratch)
-}
-
-/// Does nothing: on other systems a directory cannot be opened like a file; the system keeps its
-/// names in its own journal.
-#[cfg(not(unix))]
-pub(super) fn sync_names(_folder: &Path) -> Result<()> {
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {
@@ -166,38 +190,40 @@ mod tests {
         for name in ["plan.json", "store.id", "lock", "in-use"] {
             fs::write(at(name), "").unwrap();
         }
-        remove(folder.path()).unwrap();
+        TaskPlan::remove(folder.path()).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         fs::remove_file(at("notes.txt")).unwrap();
-        fs::write(at("plan.json.tmp-0-0"), "").unwrap();
-        remove(folder.path()).unwrap();
+        for name in ["plan.json.tmp-0-0", ".tmp-0-0"] {
+            fs::write(at(name), "").unwrap();
+        }
+        TaskPlan::remove(folder.path()).unwrap();
         assert!(!folder.path().exists());
-        remove(folder.path()).unwrap();
+        TaskPlan::remove(folder.path()).unwrap();
     }
 
     #[test]
     fn a_plan_is_removed_before_its_results() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        assert!(!is_half_removed(folder.path()).unwrap());
+        assert!(!TaskPlan::is_half_removed(folder.path()).unwrap());
         for (name, half) in [("lock", false), ("store.id", true), ("done/cells-0.json", true)] {
             fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             fs::write(at(name), "").unwrap();
-            assert_eq!(is_half_removed(folder.path()).unwrap(), half, "{name}");
+            assert_eq!(TaskPlan::is_half_removed(folder.path()).unwrap(), half, "{name}");
         }
         fs::write(at("plan.json"), "").unwrap();
-        assert!(!is_half_removed(folder.path()).unwrap());
+        assert!(!TaskPlan::is_half_removed(folder.path()).unwrap());
         // A folder that cannot be removed simulates a kill right after the first step.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             let mode = |mode| fs::set_permissions(at("done"), fs::Permissions::from_mode(mode));
             mode(0o500).unwrap();
-            let removed = remove(folder.path());
+            let removed = TaskPlan::remove(folder.path());
             assert!(!at("plan.json").exists(), "it goes first");
             if removed.is_err() {
                 assert!(at("store.id").exists(), "it goes last");
-                assert!(is_half_removed(folder.path()).unwrap());
+                assert!(TaskPlan::is_half_removed(folder.path()).unwrap());
                 mode(0o700).unwrap();
             }
         }
@@ -212,23 +238,5 @@ mod tests {
         let left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["lock"]);
-    }
-
-    #[test]
-    fn tasks_share_the_lock_and_finishing_excludes_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let lock = || lock_work(folder.path(), false).unwrap();
-        let shared_locks = (lock(), lock());
-        let message = |error: Error| error.sentence().split_once(": ").unwrap().1.to_owned();
-        assert_eq!(
-            message(lock_work(folder.path(), true).unwrap_err()),
-            "expected no process that runs tasks, found one at work"
-        );
-        drop(shared_locks);
-        let _alone = lock_work(folder.path(), true).unwrap().unwrap();
-        assert_eq!(
-            message(lock_work(folder.path(), false).unwrap_err()),
-            "expected no process that finishes, found one at work"
-        );
     }
 }

@@ -4,22 +4,22 @@
 //! single process runs all tasks and compares files with their records anyway. It has its own
 //! checksum, so that an incomplete record is detected.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use zvf_error::{Error, Result};
+use zvf_publish::KeyedFolder;
 
-use super::folder::{sync_names, write_new};
-use super::path_exists;
+use super::folder;
 use super::plan::Task;
 use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, WrittenFile};
 
 /// The journal in a folder.
 #[derive(Debug)]
 pub(super) struct Journal {
-    folder: PathBuf,
+    folder: KeyedFolder,
     sync: bool,
 }
 
@@ -56,12 +56,12 @@ impl Record {
 impl Journal {
     /// Opens the journal in `folder`.
     pub(super) fn open(folder: &Path, sync: bool) -> Result<Self> {
-        let journal = Self { folder: folder.to_owned(), sync };
-        for folder in [journal.files(), journal.records()] {
-            fs::create_dir_all(folder).map_err(Error::scratch)?;
+        let journal = Self { folder: folder::files(folder), sync };
+        for folder in [TASKS, DONE] {
+            fs::create_dir_all(journal.folder.path(folder)).map_err(Error::scratch)?;
         }
         if sync {
-            sync_names(folder)?;
+            journal.folder.disk().sync_dir(folder).map_err(Error::scratch)?;
         }
         Ok(journal)
     }
@@ -73,11 +73,7 @@ impl Journal {
 
     /// Returns the folder for the files of tasks.
     pub(super) fn files(&self) -> PathBuf {
-        self.folder.join("tasks")
-    }
-
-    fn records(&self) -> PathBuf {
-        self.folder.join("done")
+        self.folder.path(TASKS)
     }
 
     /// Returns the prefix of the names of a task's files.
@@ -85,45 +81,53 @@ impl Journal {
         self.files().join(format!("{}-{}", task.stage.name(), task.number))
     }
 
-    fn path(&self, task: Task) -> PathBuf {
-        self.records().join(format!("{}-{}.json", task.stage.name(), task.number))
-    }
-
     /// Returns whether a task is done.
     pub(super) fn has(&self, task: Task) -> bool {
-        self.path(task).exists()
+        self.folder.path(&key(task)).exists()
     }
 
     /// Reads the record of a task, if it is intact.
     pub(super) fn read(&self, task: Task) -> Result<Option<Record>> {
-        let path = self.path(task);
-        if !path_exists(&path)? {
-            return Ok(None);
-        }
-        let text = fs::read_to_string(&path).map_err(Error::scratch)?;
-        let whole = text
-            .split_once('\n')
-            .filter(|(sum, record)| *sum == format!("{:08x}", crc32c::crc32c(record.as_bytes())));
-        Ok(whole.and_then(|(_, record)| serde_json::from_str(record).ok()))
+        let text = self.folder.get(&key(task)).map_err(Error::scratch)?;
+        Ok(text.and_then(|text| {
+            let (sum, record) = std::str::from_utf8(&text).ok()?.split_once('\n')?;
+            let is_whole = sum == format!("{:08x}", crc32c::crc32c(record.as_bytes()));
+            if is_whole { serde_json::from_str(record).ok() } else { None }
+        }))
     }
 
     /// Removes the record of a task.
     pub(super) fn forget(&self, task: Task) -> Result<()> {
-        fs::remove_file(self.path(task)).map_err(Error::scratch)
+        self.folder.disk().remove(&self.folder.path(&key(task))).map_err(Error::scratch)
     }
 
     /// Records a task as done, after syncing its files.
     pub(super) fn write(&self, task: Task, record: &Record) -> Result<()> {
-        if self.sync {
-            for file in record.files() {
-                let file = File::open(self.files().join(&file.name));
-                file.and_then(|file| file.sync_all()).map_err(Error::scratch)?;
-            }
-            sync_names(&self.files())?;
-        }
         let text = serde_json::to_string(record);
         let text = text.map_err(|error| Error::scratch(error.into()))?;
         let text = format!("{:08x}\n{text}", crc32c::crc32c(text.as_bytes()));
-        write_new(&self.path(task), text.as_bytes(), self.sync)
+        self.write_text(&key(task), text, record.files()).map_err(Error::scratch)
+    }
+
+    fn write_text(&self, key: &str, text: String, files: &[WrittenFile]) -> std::io::Result<()> {
+        if !self.sync {
+            return self.folder.mark(key, text.into());
+        }
+        let (disk, folder) = (self.folder.disk(), self.files());
+        let files: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        disk.sync_each(&files, &[&folder])?;
+        self.folder.put(key, text.into())?;
+        disk.sync_dir(&self.folder.path(DONE))
     }
 }
+
+/// Returns the key of the record of a task.
+fn key(task: Task) -> String {
+    format!("{DONE}/{}-{}.json", task.stage.name(), task.number)
+}
+
+/// The folder of what tasks leave for each other.
+const TASKS: &str = "tasks";
+/// The folder of records.
+const DONE: &str = "done";

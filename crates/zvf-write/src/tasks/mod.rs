@@ -45,22 +45,22 @@ mod journal;
 mod plan;
 
 use async_recursion::async_recursion as boxed;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
 use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
-use zvf_metadata::{GroupDoc, Object};
+use zvf_metadata::Object;
 use zvf_store::Build;
 
 use self::journal::{Journal, Record};
 pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::error::{LostCells, setting_error, task_error, too_early_error};
+use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::kinds::KindWriter;
-use crate::objects::Objects;
 use crate::stages::{
     self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
     Stages, StepOutput, Target,
@@ -332,8 +332,8 @@ impl Tasks {
                 Some(Record::Route(_)) | None => {}
             }
         }
-        let folder = self.journal.files();
-        let finished = all.finish(merged, &build, &Objects::default(), Some(&folder), |_| {}).await;
+        let (folder, groups) = (self.journal.files(), GroupTable::default());
+        let finished = all.finish(merged, &build, &groups, Some(&folder), |_| {}).await;
         let outcome = match finished {
             Err(error) => match error.cause_as() {
                 Some(LostCells { array, chunks }) => {
@@ -343,20 +343,14 @@ impl Tasks {
             },
             Ok(outcome) => outcome,
         };
-        for (format, header) in &self.headers {
-            let header = GroupDoc::new(header.clone());
-            build.group(&format!("headers/{format}"), &header).await?;
-        }
         let address = match &self.place {
             Place::Address(address) | Place::Backend(_, address) => address,
         };
-        let mut root = writer::root(&outcome, &writer::store_name(&self.schema, address));
-        if !self.options.compat {
-            root = build.declare_attributes(&root);
-        }
-        build.publish(&root).await?;
+        let name = writer::store_name(&self.schema, address);
+        let root = (name.as_str(), self.options.compat);
+        let report = writer::publish(build, outcome, &self.headers, root).await?;
         self.remove()?;
-        Ok(Some(outcome.report))
+        Ok(Some(report))
     }
 
     /// Removes the plan and the files of its tasks. A published store is not changed.
@@ -492,14 +486,7 @@ fn shorten_list(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Returns whether `path` exists.
-pub(crate) fn path_exists(path: &Path) -> Result<bool> {
-    fs::exists(path).map_err(Error::scratch)
-}
-
 const SHOWN: usize = 8;
 
-#[cfg(test)]
-mod remote_tests;
 #[cfg(test)]
 mod tests;

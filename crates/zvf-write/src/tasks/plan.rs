@@ -1,19 +1,15 @@
 //! The plan of all tasks.
+//!
+//! Not here: the folder that it is in (`folder`).
 
 use std::fmt;
-use std::fs;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
 use zvf_format::num::index_u32;
 use zvf_model::Kind;
 
-use super::folder::{PLAN, write_new};
-use super::path_exists;
 use crate::Schema;
-use crate::error::task_error;
 
 /// How a store is built by many processes.
 ///
@@ -32,7 +28,7 @@ use crate::error::task_error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlan {
-    version: u32,
+    pub(super) version: u32,
     /// The slices of the input, in order.
     pub slices: Vec<SlicePlan>,
     /// The number of ranges into which the chunks are divided.
@@ -123,69 +119,7 @@ impl TaskPlan {
         let stages = Stage::ALL.iter().copied().zip(counts);
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }
-
-    /// Writes the plan into `folder`, which is created. If the same plan already exists, returns
-    /// `false`, and its finished tasks stay finished.
-    ///
-    /// # Errors
-    ///
-    /// When another plan or foreign files exist, or the folder cannot be written.
-    pub fn create(&self, folder: &Path) -> Result<bool> {
-        if let Some(stored_plan) = Self::read(folder)? {
-            if stored_plan == *self {
-                return Ok(false);
-            }
-            let expected = "no other plan; remove the folder to begin anew";
-            let found = "one for other input or other settings";
-            return Err(task_error(folder.display(), expected, found));
-        }
-        super::folder::make(folder)?;
-        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::scratch(error.into()))?;
-        write_new(&folder.join(PLAN), &text, true)?;
-        Ok(true)
-    }
-
-    /// Reads the plan in `folder`, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or belongs to another version of this program.
-    pub fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(PLAN);
-        if !path_exists(&path)? {
-            return Ok(None);
-        }
-        let text = fs::read(&path).map_err(Error::scratch)?;
-        let unfit = |found: String| {
-            let expected = format!("a plan of version {VERSION}");
-            task_error(path.display(), expected, found)
-        };
-        let plan: Self = serde_json::from_slice(&text).map_err(|error| unfit(error.to_string()))?;
-        if plan.version != VERSION {
-            return Err(unfit(format!("version {}", plan.version)));
-        }
-        Ok(Some(plan))
-    }
-
-    /// Returns whether a process was killed while it removed the plan in `folder`. A new plan does
-    /// not reuse anything.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be examined.
-    pub fn is_half_removed(folder: &Path) -> Result<bool> {
-        super::folder::is_half_removed(folder)
-    }
-
-    /// Removes a plan and the files of its tasks: the plan first, so that nothing can be resumed
-    /// after a kill. Foreign files stay, and so does the folder then.
-    ///
-    /// # Errors
-    ///
-    /// When something cannot be removed.
-    pub fn remove(folder: &Path) -> Result<()> {
-        super::folder::remove(folder)
-    }
 }
 
-const VERSION: u32 = 3;
+/// The version of the file.
+pub(super) const VERSION: u32 = 3;

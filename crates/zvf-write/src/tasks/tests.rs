@@ -1,6 +1,9 @@
 //! Tasks in any order, repeated and interrupted, give the store that one process writes.
 
+mod remote;
+
 use std::collections::BTreeMap;
+use std::fs;
 
 use archives::tree;
 use proptest::prelude::*;
@@ -257,19 +260,19 @@ fn slices_must_follow_the_plan() {
 }
 
 #[test]
-fn finishing_fails_while_a_task_runs() {
+fn tasks_run_together_and_finishing_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (kind, work) = (Kind::PointCloud, folder.path().join("work"));
     plan(kind, false, 1).create(&work).unwrap();
     let store = folder.path().join("a.zv");
     let tasks =
         Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
-    let router = tasks.router(0).unwrap();
+    let routers = [0, 1].map(|slice| tasks.router(slice).unwrap());
     let error = run(tasks.finish()).unwrap_err();
     assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
     let error = error.sentence();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
-    drop(router);
+    drop(routers);
     let exclusive_lock = folder::lock_work(&work, true).unwrap();
     let cells = Task { stage: Stage::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {

@@ -1,47 +1,20 @@
 //! Attributes of every scope and type, objects without vertices, groups, shards, settings of the root.
 
-use std::sync::Arc;
-
-use object_store::memory::InMemory;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
 use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
-use zvf_metadata::{AttributeSpec, Axis, Dtype};
+use zvf_metadata::{AttributeSpec, Dtype};
 use zvf_model::{
     Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
     Parts, Value,
 };
 use zvf_store::CodecPipeline;
-use zvf_write::{Schema, ShapeTable, WriteOptions, Writer};
+use zvf_write::ShapeTable;
 
-use crate::given::{open, read};
+use crate::given::{begin, floats, open, read, schema, texts};
 
 fn column(dtype: &str, width: u32, bytes: Vec<u8>) -> Column {
     Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.into()).unwrap()
-}
-
-fn floats(values: &[f32], width: u32) -> Column {
-    column("float32", width, values.iter().flat_map(|x| x.to_le_bytes()).collect())
-}
-
-fn text(values: &[&str], units: usize) -> Column {
-    let encode = |text: &&str| {
-        let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-        bytes.resize(units * 4, 0);
-        bytes
-    };
-    column(&format!("<U{units}"), 1, values.iter().flat_map(encode).collect())
-}
-
-fn schema(kind: Kind) -> Schema {
-    let axes = Axis::spatial(1).unwrap();
-    Schema::new(kind, axes, ChunkShape::new(&[10.0]).unwrap()).unwrap()
-}
-
-async fn writer(memory: &Arc<InMemory>, schema: Schema) -> Writer {
-    let options = WriteOptions::default();
-    Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap()
 }
 
 #[tokio::test]
@@ -60,11 +33,10 @@ async fn vertices_have_attributes_of_every_type() {
             batch = batch.with_field(field).unwrap();
         }
     }
-    let label = Field::new("label", text(&["no", "a", "no"], 2));
+    let label = Field::new("label", texts(["no", "a", "no"], 2));
     let part = Categories::new(vec![Value::from("x"), Value::from("y")], Some(-1));
     let part = Field::new("part", column("int8", 1, vec![1, 255, 0])).with_categories(part);
     let batch = batch.with_field(label).unwrap().with_field(part).unwrap();
-    let memory = Arc::new(InMemory::new());
     let spec = AttributeSpec {
         unit: Some("m".to_owned()),
         description: Some("how far".to_owned()),
@@ -75,7 +47,7 @@ async fn vertices_have_attributes_of_every_type() {
         .with_crs(json!({"epsg": 4326}))
         .with_user_metadata("lab", json!({"id": 7}))
         .with_name("three points");
-    let mut writer = writer(&memory, schema).await;
+    let (memory, mut writer) = begin(schema).await;
     writer.push(&batch).unwrap();
     writer.header("las", json!({"version": [1, 4]}).as_object().unwrap().clone());
     let mut shapes = ShapeTable::new();
@@ -112,15 +84,14 @@ async fn vertices_have_attributes_of_every_type() {
 
 #[tokio::test]
 async fn objects_without_vertices_have_attributes_and_groups() {
-    let memory = Arc::new(InMemory::new());
-    let mut writer = writer(&memory, schema(Kind::Polyline)).await;
+    let (memory, mut writer) = begin(schema(Kind::Polyline)).await;
     let parts = Parts::new(vec![0, 3, 3], vec![ObjectId(7), ObjectId(-2)]).unwrap();
     let batch = Batch::new(Kind::Polyline, floats(&[1.0, 9.0, 12.0], 1)).with_parts(parts).unwrap();
     let quality = Field::new("quality", column("int8", 2, vec![1, 2, 3, 4]));
     writer.push_with_parts(&batch, &[quality]).unwrap();
     let fields = [
         Field::new("mass", column("int16", 1, vec![5, 0, 6, 0])),
-        Field::new("name", text(&["seven", "nine"], 5)),
+        Field::new("name", texts(["seven", "nine"], 5)),
         Field::new("alive", column("bool", 1, vec![1, 0])),
     ];
     writer.object_fields(&[ObjectId(7), ObjectId(9)], &fields).unwrap();
@@ -166,13 +137,12 @@ async fn objects_without_vertices_have_attributes_and_groups() {
 
 #[tokio::test]
 async fn a_chunk_for_each_value_of_an_attribute() {
-    let memory = Arc::new(InMemory::new());
     let values = vec![Value::from("b"), Value::from("a")];
     let schema = schema(Kind::Polyline).with_bin_attribute("label", values.clone()).unwrap();
-    let mut writer = writer(&memory, schema).await;
+    let (memory, mut writer) = begin(schema).await;
     let parts = Parts::new(vec![0, 4], vec![ObjectId(0)]).unwrap();
     let batch = Batch::new(Kind::Polyline, floats(&[1.0, 2.0, 3.0, 14.0], 1)).with_parts(parts);
-    let label = Field::new("label", text(&["a", "b", "b", "b"], 1));
+    let label = Field::new("label", texts(["a", "b", "b", "b"], 1));
     writer.push(&batch.unwrap().with_field(label).unwrap()).unwrap();
     writer.finish().await.unwrap();
     let store = open(memory.clone()).await;
@@ -187,10 +157,9 @@ async fn a_chunk_for_each_value_of_an_attribute() {
 
 #[tokio::test]
 async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
-    let memory = Arc::new(InMemory::new());
     let codecs = CodecPipeline::zstd(3).with_crc32c();
     let schema = schema(Kind::Graph).with_shard_shape(&[2]).unwrap().with_codecs(codecs);
-    let mut writer = writer(&memory, schema).await;
+    let (memory, mut writer) = begin(schema).await;
     let parts = Parts::new(vec![0, 4, 7], vec![ObjectId(1), ObjectId(0)]).unwrap();
     let positions = floats(&[1.0, 2.0, 3.0, 41.0, 4.0, 5.0, 42.0], 1);
     let edges = Elements::new(2, vec![4, 5, 1, 0, 2, 3, 1, 2, 6, 5]).unwrap();
@@ -224,11 +193,10 @@ async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
 
 #[tokio::test]
 async fn text_of_edges_is_read_as_text() {
-    let memory = Arc::new(InMemory::new());
-    let mut writer = writer(&memory, schema(Kind::Graph)).await;
+    let (memory, mut writer) = begin(schema(Kind::Graph)).await;
     let parts = Parts::new(vec![0, 3], vec![ObjectId(0)]).unwrap();
     let positions = floats(&[1.0, 2.0, 41.0], 1);
-    let kinds = Field::new("kind", text(&["axon", "dendrite"], 8));
+    let kinds = Field::new("kind", texts(["axon", "dendrite"], 8));
     let edges = Elements::new(2, vec![0, 1, 1, 2]).unwrap().with_field(kinds).unwrap();
     let batch = Batch::new(Kind::Graph, positions).with_parts(parts).unwrap();
     writer.push(&batch.with_elements(edges).unwrap()).unwrap();
@@ -254,8 +222,7 @@ async fn text_of_edges_is_read_as_text() {
 /// A path cannot hold every name: such names are escaped in every scope, and the arrays say them.
 #[tokio::test]
 async fn names_that_a_path_cannot_hold_are_escaped() {
-    let memory = Arc::new(InMemory::new());
-    let mut writer = writer(&memory, schema(Kind::Graph)).await;
+    let (memory, mut writer) = begin(schema(Kind::Graph)).await;
     let ids =
         |values: &[i64]| column("int64", 1, values.iter().flat_map(|n| n.to_le_bytes()).collect());
     let batch = Batch::new(Kind::Graph, floats(&[1.0, 2.0], 1))

@@ -1,21 +1,14 @@
 //! Vertices as Draco streams: queries give the same answers as without them, with attributes and
 //! faces.
 
-use std::sync::Arc;
-
 use archives::inline;
-use object_store::memory::InMemory;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId};
 use zvf_query::{Query, Reader};
-use zvf_store::{OpenOptions, Store};
-use zvf_write::{DracoPositions, Schema, WriteOptions, Writer};
+use zvf_write::{DracoPositions, Schema};
 
-/// Runs a build, whose claim on the prefix has a clock.
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
+use crate::given::{begin, open, run};
 
 /// A wavy sheet of 30 x 30 vertices in chunks of 10, of two objects.
 fn sheet() -> Batch {
@@ -38,7 +31,6 @@ fn sheet() -> Batch {
 }
 
 fn written(draco: Option<DracoPositions>) -> Reader {
-    let memory = Arc::new(InMemory::new());
     let axes = ["x", "y", "z"].map(Axis::space).to_vec();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::Mesh, axes, chunk).unwrap();
@@ -46,15 +38,12 @@ fn written(draco: Option<DracoPositions>) -> Reader {
         Some(draco) => schema.with_draco(draco),
         None => schema,
     };
-    let options = WriteOptions::default();
-    let store = run(async {
-        let mut writer =
-            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
+    run(async {
+        let (memory, mut writer) = begin(schema).await;
         writer.push(&sheet()).unwrap();
         writer.finish().await.unwrap();
-        Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
-    });
-    Reader::new(store)
+        Reader::new(open(memory).await)
+    })
 }
 
 #[test]
@@ -100,11 +89,8 @@ fn unsupported_vertices_of_streams_are_refused() {
         let schema =
             Schema::new(Kind::PointCloud, Axis::spatial(rank.into()).unwrap(), chunk).unwrap();
         let schema = schema.with_draco(DracoPositions::default());
-        let memory = Arc::new(InMemory::new());
         let error = run(async {
-            let mut writer =
-                Writer::in_object_store(memory, "store.zv", schema, WriteOptions::default())
-                    .await?;
+            let (_, mut writer) = begin(schema).await;
             let row = vec![0; if dtype == Dtype::FLOAT64 { 24 } else { 8 }];
             let positions = Column::new(dtype, u32::from(rank), row.into()).unwrap();
             writer.push(&Batch::new(Kind::PointCloud, positions))?;

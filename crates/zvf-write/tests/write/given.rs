@@ -12,6 +12,58 @@ use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::{Report, Schema, WriteOptions, Writer};
 
+/// Returns coordinates or values of 32 bits, `width` for each row.
+pub(crate) fn floats(values: &[f32], width: u32) -> Column {
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
+}
+
+/// Returns a schema of one axis, with chunks of 10.
+pub(crate) fn schema(kind: Kind) -> Schema {
+    let axes = Axis::spatial(1).unwrap();
+    Schema::new(kind, axes, ChunkShape::new(&[10.0]).unwrap()).unwrap()
+}
+
+/// Starts a store in memory.
+pub(crate) async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
+    begin_with(schema, WriteOptions::default()).await
+}
+
+/// Starts a store in memory, with these options.
+pub(crate) async fn begin_with(schema: Schema, options: WriteOptions) -> (Arc<InMemory>, Writer) {
+    let memory = Arc::new(InMemory::new());
+    let writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await;
+    (memory, writer.unwrap())
+}
+
+/// Runs a build, whose claim on the prefix has a clock.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Writes geometry of several kinds into memory, in batches of about `size` vertices.
+pub(crate) async fn write(
+    all: &[Given],
+    schema: Schema,
+    options: WriteOptions,
+    size: usize,
+) -> Result<(Arc<InMemory>, Report)> {
+    let (memory, mut writer) = begin_with(schema, options).await;
+    all.iter().try_for_each(|geometry| geometry.give(&mut writer, size))?;
+    Ok((memory, writer.finish().await?))
+}
+
+/// Returns texts of at most `units` characters.
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>, units: usize) -> Column {
+    let encode = |text: &str| {
+        let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+        bytes.resize(units * 4, 0);
+        bytes
+    };
+    let bytes: Vec<u8> = values.into_iter().flat_map(encode).collect();
+    Column::new(format!("<U{units}").parse().unwrap(), 1, bytes.into()).unwrap()
+}
+
 /// Vertices in parts, and elements between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
@@ -67,12 +119,7 @@ impl Given {
         options: WriteOptions,
         size: usize,
     ) -> Result<(Arc<InMemory>, Report)> {
-        let memory = Arc::new(InMemory::new());
-        let mut writer =
-            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
-        self.give(&mut writer, size)?;
-        let report = writer.finish().await?;
-        Ok((memory, report))
+        write(std::slice::from_ref(self), schema, options, size).await
     }
 
     /// Pushes everything to a writer of this and maybe other kinds, in batches of about `size`

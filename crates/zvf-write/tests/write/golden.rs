@@ -1,15 +1,13 @@
 //! With `compat`, cells are byte-identical to those that the reference writes correctly.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use object_store::memory::InMemory;
 use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 use zvf_store::{Caching, OpenOptions, Store};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_write::{Schema, WriteOptions};
 
 /// An array of NumPy: its type, its shape, its bytes.
 fn npy(bytes: &[u8]) -> (Dtype, Vec<usize>, Vec<u8>) {
@@ -143,10 +141,8 @@ async fn cells_are_those_of_the_reference() {
         if let Some(bins) = &block.base_bin_shape {
             schema = schema.with_bins(bins).unwrap();
         }
-        let memory = Arc::new(InMemory::new());
         let options = WriteOptions { compat: true, ..WriteOptions::default() };
-        let mut writer =
-            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
+        let (memory, mut writer) = crate::given::begin_with(schema, options).await;
         writer.push(&batch(id, kind)).unwrap();
         writer.finish().await.unwrap();
         let own_store = crate::given::open(memory).await;

@@ -1,21 +1,14 @@
 //! Several kinds in one store: each is read back independently of the others.
 
-use std::sync::Arc;
-
-use object_store::memory::InMemory;
 use proptest::prelude::*;
-use zvf_error::Result;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype, LinkStore};
-use zvf_model::{
-    Batch, Column, Elements, Kind, LevelId, LevelReader, Members, ObjectId, Parts, Value,
-};
+use zvf_metadata::LinkStore;
+use zvf_model::{Batch, Elements, Kind, LevelId, LevelReader, Members, ObjectId, Parts, Value};
 use zvf_query::{Query, Reader};
 use zvf_store::CodecPipeline;
-use zvf_write::{Report, Schema, TaskPlan, Tasks, WriteOptions, Writer};
+use zvf_write::{Schema, TaskPlan, Tasks, WriteOptions};
 
-use crate::given::{Given, objects, open};
-use crate::round_trip::{any_of, run};
+use crate::given::{Given, begin, floats, objects, open, run, schema as single, write};
+use crate::round_trip::any_of;
 
 /// Geometry of several kinds on the same axes; no two objects have one id.
 fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
@@ -38,20 +31,6 @@ fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
 fn schema(all: &[Given]) -> Schema {
     let other_kinds = all[1..].iter().map(|geometry| geometry.kind);
     other_kinds.fold(all[0].schema(8.0), |schema, kind| schema.with_kind(kind).unwrap())
-}
-
-async fn write(
-    all: &[Given],
-    schema: Schema,
-    options: WriteOptions,
-    size: usize,
-) -> Result<(Arc<InMemory>, Report)> {
-    let memory = Arc::new(InMemory::new());
-    let mut writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
-    for geometry in all {
-        geometry.give(&mut writer, size)?;
-    }
-    Ok((memory, writer.finish().await?))
 }
 
 proptest! {
@@ -106,22 +85,8 @@ proptest! {
     }
 }
 
-fn axis(values: &[f32]) -> Column {
-    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap()
-}
-
 fn mixed(first: Kind, other_kinds: &[Kind]) -> Schema {
-    let chunk = ChunkShape::new(&[10.0]).unwrap();
-    let schema = Schema::new(first, Axis::spatial(1).unwrap(), chunk).unwrap();
-    other_kinds.iter().fold(schema, |schema, kind| schema.with_kind(*kind).unwrap())
-}
-
-async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
-    let memory = Arc::new(InMemory::new());
-    let options = WriteOptions::default();
-    let writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await;
-    (memory, writer.unwrap())
+    other_kinds.iter().fold(single(first), |schema, kind| schema.with_kind(*kind).unwrap())
 }
 
 /// The ids of all objects of a kind.
@@ -137,19 +102,19 @@ async fn objects_without_ids_are_numbered_across_kinds() {
     let (memory, mut writer) = begin(mixed(kinds[0], &kinds[1..])).await;
     let trees = |xs: &[f32]| {
         let edges = Elements::new(2, vec![1, 0]).unwrap();
-        Batch::new(Kind::Skeleton, axis(xs)).with_elements(edges).unwrap()
+        Batch::new(Kind::Skeleton, floats(xs, 1)).with_elements(edges).unwrap()
     };
     writer.push(&trees(&[1.0, 2.0, 3.0])).unwrap(); // 0 and 1
-    writer.push(&Batch::new(Kind::Line, axis(&[1.0, 2.0, 3.0, 4.0]))).unwrap(); // 2 and 3
-    writer.push(&Batch::new(Kind::Graph, axis(&[1.0, 2.0]))).unwrap(); // 4
+    writer.push(&Batch::new(Kind::Line, floats(&[1.0, 2.0, 3.0, 4.0], 1))).unwrap(); // 2 and 3
+    writer.push(&Batch::new(Kind::Graph, floats(&[1.0, 2.0], 1))).unwrap(); // 4
     let named = Parts::new(vec![0, 2], vec![ObjectId(7)]).unwrap();
-    let chain = Batch::new(Kind::Polyline, axis(&[5.0, 15.0])).with_parts(named).unwrap();
+    let chain = Batch::new(Kind::Polyline, floats(&[5.0, 15.0], 1)).with_parts(named).unwrap();
     writer.push(&chain).unwrap(); // 7
-    writer.push(&Batch::new(Kind::Graph, axis(&[3.0]))).unwrap(); // 4 again
+    writer.push(&Batch::new(Kind::Graph, floats(&[3.0], 1))).unwrap(); // 4 again
     writer.push(&trees(&[5.0, 6.0])).unwrap(); // 8
-    writer.push(&Batch::new(Kind::PointCloud, axis(&[5.0, 6.0]))).unwrap(); // none
+    writer.push(&Batch::new(Kind::PointCloud, floats(&[5.0, 6.0], 1))).unwrap(); // none
     writer.kind(Kind::Polyline).unwrap().declare_objects(&[ObjectId(20)]);
-    writer.push(&Batch::new(Kind::Line, axis(&[8.0, 9.0]))).unwrap(); // 21
+    writer.push(&Batch::new(Kind::Line, floats(&[8.0, 9.0], 1))).unwrap(); // 21
     let members = vec![ObjectId(21), ObjectId(0), ObjectId(7)];
     assert_eq!(writer.group(Some("some"), Members::Ids(members)), 0);
     let report = writer.finish().await.unwrap();
@@ -180,7 +145,7 @@ async fn objects_without_ids_are_numbered_across_kinds() {
 async fn invalid_mixtures_are_refused() {
     let part = |kind, id| {
         let part = Parts::new(vec![0, 2], vec![ObjectId(id)]).unwrap();
-        Batch::new(kind, axis(&[1.0, 2.0])).with_parts(part).unwrap()
+        Batch::new(kind, floats(&[1.0, 2.0], 1)).with_parts(part).unwrap()
     };
     let (_, mut writer) = begin(mixed(Kind::Graph, &[Kind::Streamline, Kind::Mesh])).await;
     assert_eq!(
@@ -220,7 +185,7 @@ async fn options_of_links_apply_to_each_kind_with_links() {
     let part = |kind| {
         let id = ObjectId(kind as i64);
         let part = Parts::new(vec![0, 2], vec![id]).unwrap();
-        Batch::new(kind, axis(&[1.0, 12.0])).with_parts(part).unwrap()
+        Batch::new(kind, floats(&[1.0, 12.0], 1)).with_parts(part).unwrap()
     };
     let edge = Elements::new(2, vec![1, 0]).unwrap();
     writer.push(&part(Kind::Skeleton).with_elements(edge.clone()).unwrap()).unwrap();
@@ -243,8 +208,8 @@ async fn options_of_links_apply_to_each_kind_with_links() {
 #[tokio::test]
 async fn bounds_are_those_of_all_and_a_kind_may_be_empty() {
     let (memory, mut writer) = begin(mixed(Kind::Graph, &[Kind::Mesh, Kind::PointCloud])).await;
-    writer.push(&Batch::new(Kind::PointCloud, axis(&[31.0, 35.0]))).unwrap();
-    writer.push(&Batch::new(Kind::Graph, axis(&[-15.0]))).unwrap();
+    writer.push(&Batch::new(Kind::PointCloud, floats(&[31.0, 35.0], 1))).unwrap();
+    writer.push(&Batch::new(Kind::Graph, floats(&[-15.0], 1))).unwrap();
     writer.finish().await.unwrap();
     let store = open(memory).await;
     let block = &store.root().zarr_vectors;

@@ -7,10 +7,9 @@ use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind, ObjectId, Parts};
 use zvf_query::{Mode, Query};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_write::{Schema, WriteOptions};
 
-use crate::given::open;
-use crate::round_trip::run;
+use crate::given::{begin_with, open, run};
 
 /// A line of an object: the first coordinate of each vertex.
 type Line = (i64, Vec<u8>);
@@ -42,10 +41,8 @@ fn batches(lines: &[Line], size: usize) -> Vec<Batch> {
 async fn write(batches: &[Batch], memory: u64) -> zvf_query::Reader {
     let chunk = ChunkShape::new(&[8.0]).unwrap();
     let schema = Schema::new(Kind::Polyline, vec![Axis::space("x")], chunk).unwrap();
-    let store = std::sync::Arc::new(object_store::memory::InMemory::new());
     let options = WriteOptions { memory, ..WriteOptions::default() };
-    let mut writer =
-        Writer::in_object_store(store.clone(), "store.zv", schema, options).await.unwrap();
+    let (store, mut writer) = begin_with(schema, options).await;
     batches.iter().for_each(|batch| writer.push(batch).unwrap());
     writer.finish().await.unwrap();
     zvf_query::Reader::new(open(store).await)

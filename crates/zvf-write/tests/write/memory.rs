@@ -10,8 +10,8 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId};
 use zvf_store::{Build, BuildOptions, CodecPipeline};
 use zvf_write::{LevelWriter, Report, Schema, WriteOptions, Writer};
 
-use crate::given::{Given, objects};
-use crate::round_trip::{any_given, any_of, run};
+use crate::given::{Given, begin_with, objects, run, texts};
+use crate::round_trip::any_given;
 
 /// What is written in addition to the geometry, and how.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Settings {
         let numbers = |count: usize| Field::new("mass", floats((0..count).map(|n| n as f64)));
         let names = ids.iter().map(|id| if id.0 % 2 == 0 { "even" } else { "odd" });
         writer.object_fields(&ids, &[numbers(ids.len()), Field::new("name", texts(names, 4))])?;
-        let longer = texts(std::iter::once("another"), 7);
+        let longer = texts(["another"], 7);
         writer.object_fields(&ids[..1], &[Field::new("name", longer), numbers(1)])?;
         writer.object_fields(&[ObjectId(77)], &[numbers(1)])?;
         writer.declare_objects(&[ObjectId(78)]);
@@ -111,10 +111,8 @@ impl Settings {
 
     fn write(self, geometry: &Given, size: usize, memory: u64) -> (Vec<(String, Vec<u8>)>, Report) {
         run(async {
-            let (store, options) = (Arc::new(InMemory::new()), self.options(memory));
-            let schema = self.schema(geometry);
-            let writer = Writer::in_object_store(store.clone(), "store.zv", schema, options);
-            let mut writer = writer.await.unwrap();
+            let (schema, options) = (self.schema(geometry), self.options(memory));
+            let (store, mut writer) = begin_with(schema, options).await;
             self.give(geometry, &mut writer, size).unwrap();
             let report = writer.finish().await.unwrap();
             (objects(&store).await, report)
@@ -135,16 +133,6 @@ fn labelled(geometry: &Given, from: usize, to: usize) -> Batch {
 fn floats(values: impl Iterator<Item = f64>) -> Column {
     let bytes: Vec<u8> = values.flat_map(f64::to_le_bytes).collect();
     Column::new("float64".parse().unwrap(), 1, bytes.into()).unwrap()
-}
-
-fn texts<'a>(values: impl Iterator<Item = &'a str>, units: usize) -> Column {
-    let mut bytes = Vec::new();
-    for value in values {
-        let mut text: Vec<u8> = value.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-        text.resize(units * 4, 0);
-        bytes.extend(text);
-    }
-    Column::new(format!("<U{units}").parse().unwrap(), 1, bytes.into()).unwrap()
 }
 
 fn check(geometry: &Given, settings: Settings, size: usize) -> Result<(), TestCaseError> {
@@ -197,38 +185,5 @@ proptest! {
         let in_memory = places(u64::MAX);
         prop_assert_eq!(in_memory.len(), geometry.positions.len());
         prop_assert_eq!(places(0), in_memory);
-    }
-
-    /// Several kinds in one store.
-    #[test]
-    fn kinds_together_do_not_depend_on_the_memory(
-        mesh in any_of(Kind::Mesh, 3),
-        lines in any_of(Kind::Polyline, 3),
-        points in any_of(Kind::PointCloud, 3),
-    ) {
-        let schema = || {
-            let schema = mesh.schema(8.0).with_kind(Kind::Polyline).unwrap();
-            schema.with_kind(Kind::PointCloud).unwrap()
-        };
-        let write = |memory| run(async {
-            let (store, options) = (Arc::new(InMemory::new()), WriteOptions {
-                memory,
-                ..WriteOptions::default()
-            });
-            let writer = Writer::in_object_store(store.clone(), "store.zv", schema(), options);
-            let mut writer = writer.await.unwrap();
-            for (number, kind) in [&mesh, &lines, &points].into_iter().enumerate() {
-                // Ids are unique over all kinds.
-                let parts = kind.parts.iter().zip(0..).map(|((_, rows), id)| {
-                    (id * 3 + number as i64, *rows)
-                });
-                let geometry = Given { parts: parts.collect(), owned: true, ..kind.clone() };
-                geometry.give(&mut writer, 9).unwrap();
-            }
-            writer.finish().await.unwrap();
-            objects(&store).await
-        });
-        let in_memory = write(u64::MAX);
-        prop_assert!(write(0) == in_memory);
     }
 }

@@ -3,32 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use object_store::memory::InMemory;
 use zvf_error::Error;
 use zvf_format::Class;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype};
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
 use zvf_write::{Outside, Schema, WriteOptions, Writer};
 
-use crate::given::objects;
-
-fn floats(values: &[f32], width: u32) -> Column {
-    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
-}
-
-fn schema(kind: Kind) -> Schema {
-    let axes = Axis::spatial(1).unwrap();
-    Schema::new(kind, axes, ChunkShape::new(&[10.0]).unwrap()).unwrap()
-}
+use crate::given::{begin, begin_with, floats, objects, schema};
 
 async fn refusal(schema: Schema, outside: Outside, batches: &[Batch]) -> String {
-    let memory = Arc::new(InMemory::new());
+    let options = WriteOptions { outside, ..WriteOptions::default() };
+    let (memory, mut writer) = begin_with(schema, options).await;
     let write = async {
-        let options = WriteOptions { outside, ..WriteOptions::default() };
-        let mut writer =
-            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
         batches.iter().try_for_each(|batch| writer.push(batch))?;
         writer.finish().await
     };
@@ -54,127 +40,106 @@ async fn mismatched_batches_are_refused() {
     };
     let single_point = || points(PointCloud, &[1.0]);
     let bounded = || schema(PointCloud).with_bounds(Bounds::new(&[0.0], &[5.0]).unwrap()).unwrap();
-    let raise = Outside::Raise;
-    let cases: Vec<(Schema, Outside, Vec<Batch>, &str)> = vec![
+    let cases: Vec<(Schema, Vec<Batch>, &str)> = vec![
         (
             schema(PointCloud),
-            raise,
             vec![points(Graph, &[1.0])],
             "InvalidArgument, a batch of point_cloud: its kind: expected point_cloud, found graph",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
             "InvalidArgument, a batch of point_cloud: a position: expected 1 coordinates, found 2",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![single_point(), with_field(single_point(), "a")],
             "InvalidArgument, a batch of point_cloud: a vertex attribute: expected one of the first batch (), found \"a\"",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![with_field(single_point(), "a"), single_point()],
             "InvalidArgument, a batch of point_cloud: a vertex attribute: expected \"a\", once, as in the first batch, \
           found none or several",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![single_point(), parts(single_point(), &[0, 1])],
             "InvalidArgument, a batch of point_cloud: the vertices: expected without objects, as in the first batch, \
           found some",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![points(PointCloud, &[f32::NAN])],
             "OutOfBounds in grid, position at byte 0: expected a number, found NaN",
         ),
         (
             schema(PointCloud),
-            raise,
             vec![points(PointCloud, &[f32::INFINITY])],
             "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of \
           64 bits, found inf",
         ),
         (
             bounded(),
-            raise,
             vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
             "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out, \
           or let the bounds grow",
         ),
         (
             schema(Polyline),
-            raise,
             vec![points(Polyline, &[1.0])],
             "InvalidArgument, a batch of polyline: the vertices: expected divided into parts, one for each chain, found \
           no parts",
         ),
         (
             schema(Polyline),
-            raise,
             vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
             "InvalidArgument, a batch of polyline: an element: expected none: this kind has no elements, found 2",
         ),
         (
             schema(Line),
-            raise,
             vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
             "InvalidArgument, a batch of line: object 0: expected two vertices, found 3",
         ),
         (
+            schema(Line),
+            vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
+            "InvalidArgument, a batch of line: object 0: expected two vertices, found 4",
+        ),
+        (
             schema(Graph),
-            raise,
             vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
             "InvalidArgument, a batch of graph: an element: expected 2 vertices, found 3",
         ),
         (
             schema(Mesh),
-            raise,
             vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
             "InvalidArgument, a batch of mesh: an element: expected 3 to 8 vertices, found 2",
         ),
         (
             schema(Skeleton),
-            raise,
             vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
             "InvalidArgument, vertex 0 of a skeleton is in a cycle of parents, or leads to one",
         ),
         (
             schema(Skeleton),
-            raise,
             vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
             "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
         ),
         (
             schema(Skeleton),
-            raise,
             vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
             "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
         ),
     ];
-    let mut cases = cases;
-    cases.push((
-        schema(Line),
-        raise,
-        vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
-        "InvalidArgument, a batch of line: object 0: expected two vertices, found 4",
-    ));
-    for (schema, outside, batches, message) in cases {
-        assert_eq!(refusal(schema, outside, &batches).await, message);
+    for (schema, batches, message) in cases {
+        assert_eq!(refusal(schema, Outside::Raise, &batches).await, message);
     }
 }
 
 #[tokio::test]
 async fn an_element_of_a_missing_vertex_is_refused() {
-    let memory = Arc::new(InMemory::new());
-    let (schema, options) = (schema(Kind::Graph), WriteOptions::default());
-    let mut writer = Writer::in_object_store(memory, "store.zv", schema, options).await.unwrap();
+    let (_, mut writer) = begin(schema(Kind::Graph)).await;
     writer.push(&Batch::new(Kind::Graph, floats(&[1.0, 2.0], 1))).unwrap();
     let rows = [0_i64, 1, 1, 2].map(i64::to_le_bytes).concat();
     let rows = Column::new(Dtype::INT64, 2, rows.into()).unwrap();
@@ -188,12 +153,10 @@ async fn points_outside_are_dropped_or_extend_the_bounds() {
     for (outside, vertices, left_out, high) in
         [(Outside::Ignore, 2, 2, 5.0), (Outside::Expand, 4, 0, 90.0)]
     {
-        let memory = Arc::new(InMemory::new());
         let bounds = Bounds::new(&[0.0], &[5.0]).unwrap();
         let schema = schema(Kind::PointCloud).with_bounds(bounds).unwrap();
         let options = WriteOptions { outside, ..WriteOptions::default() };
-        let mut writer =
-            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
+        let (memory, mut writer) = begin_with(schema, options).await;
         let batch = Batch::new(Kind::PointCloud, floats(&[5.0, 90.0, -3.0, 1.0], 1));
         let batch = batch.with_field(Field::new("a", floats(&[1.0, 2.0, 3.0, 4.0], 1))).unwrap();
         writer.push(&batch).unwrap();
@@ -222,10 +185,8 @@ async fn a_chain_never_has_a_hole() {
 #[tokio::test]
 async fn an_empty_store_is_written() {
     for &kind in Kind::ALL {
-        let memory = Arc::new(InMemory::new());
-        let options = WriteOptions::default();
-        let writer = Writer::in_object_store(memory.clone(), "store.zv", schema(kind), options);
-        let report = writer.await.unwrap().finish().await.unwrap();
+        let (memory, writer) = begin(schema(kind)).await;
+        let report = writer.finish().await.unwrap();
         assert_eq!((report.vertices, report.chunks), (0, 0), "{kind}");
         assert!(crate::given::read(memory).await.is_empty(), "{kind}");
     }
@@ -239,8 +200,7 @@ async fn spilling(scratch: &std::path::Path, stop: &Arc<AtomicBool>) -> Writer {
         stop: Some(Arc::clone(stop)),
         ..WriteOptions::default()
     };
-    let memory = Arc::new(InMemory::new());
-    Writer::in_object_store(memory, "store.zv", schema(Kind::PointCloud), options).await.unwrap()
+    begin_with(schema(Kind::PointCloud), options).await.1
 }
 
 fn many_points() -> Batch {

@@ -6,7 +6,7 @@ use zvf_model::Kind;
 use zvf_store::CodecPipeline;
 use zvf_write::WriteOptions;
 
-use crate::given::{Given, objects};
+use crate::given::{Given, objects, run};
 
 /// Difficult coordinates: on chunk boundaries, of both signs, distant.
 fn coordinate() -> impl Strategy<Value = f64> {
@@ -112,10 +112,6 @@ fn forest(
     }
     edges.reverse();
     edges
-}
-
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 proptest! {

@@ -33,12 +33,7 @@ async fn levels_are_built_and_added_once() {
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.plan().lines()[0].stage, "level 1");
     assert_eq!(fixture.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
-    let (first, second) = tokio::join!(fixture.make(&tasks), fixture.make(&tasks));
-    let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(
-        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
-        "{outcomes:?}"
-    );
+    assert_done_by_one(tokio::join!(fixture.make(&tasks), fixture.make(&tasks)));
     assert_eq!(fixture.make(&tasks).await.unwrap(), TaskOutcome::AlreadyDone);
     assert_eq!(fixture.open().await.level_numbers(), [0], "the store is as it was");
     assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
@@ -73,17 +68,11 @@ async fn other_plans_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_store_with_a_journal_are_committed() {
-    let dir = TempDir::new().unwrap();
-    let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
-    archives::write(Path::new(&address), &archives::files("sl3_streamlines"));
-    let (fixture, options) = (TaskFixture { dir, address }, one_level());
-    let path = Path::new(&fixture.address);
-    let mut editor = zvf_edit::Editor::open(path, Path::new("."), Default::default()).unwrap();
-    let line = r#"{"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]}"#;
-    editor.line(1, line).unwrap();
-    editor.finish().unwrap();
+    let fixture = TaskFixture::from_files(&archives::files("sl3_streamlines"));
+    let (path, options) = (Path::new(&fixture.address), one_level());
+    fixture.edit();
     let whole = fixture.dir.path().join("whole.zarrvectors");
-    copy(path, &whole);
+    archives::copy(path, &whole).unwrap();
     let how = BuildOptions::default();
     zvf_pyramid::build(whole.to_str().unwrap(), &options, &how, |_| {}).await.unwrap();
 
@@ -117,10 +106,7 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
     let files = archives::files("sl3_streamlines");
     archives::write(&whole, &files);
     s3.put("data/a.zarrvectors", &files);
-    let mut open = OpenOptions::default();
-    for (name, value) in s3.options() {
-        open = open.with_storage_option(name, value);
-    }
+    let open = open_options(&s3);
     let (address, how) = ("s3://bucket/data/a.zarrvectors", BuildOptions::default());
     let links = CrossLevelStorage::Explicit;
     let two = LevelOptions { levels: Some(2), links, depth: -1, ..one_level() };
@@ -155,10 +141,7 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
 async fn a_damaged_level_behind_s3_is_made_again() {
     let s3 = archives::s3::S3::start().unwrap();
     s3.put("a.zarrvectors", &archives::files("pc3_objects"));
-    let mut open = OpenOptions::default();
-    for (name, value) in s3.options() {
-        open = open.with_storage_option(name, value);
-    }
+    let open = open_options(&s3);
     let (options, how) = (one_level(), BuildOptions::default());
     let folder = WorkFolder::open("s3://bucket/work", &open).unwrap();
     let address = "s3://bucket/a.zarrvectors";

@@ -1,10 +1,8 @@
 //! A vacuum by tasks: repeated, concurrent, killed, of a store with foreign commits.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use serde_json::{Value as Json, json};
-use zvf_edit::{CommitOptions, Editor, Place, is_vacuumed, vacuum};
+use zvf_edit::{is_vacuumed, vacuum};
 use zvf_publish::CommitGate;
 
 use super::*;
@@ -18,33 +16,12 @@ impl TaskFixture {
         Self::from_files(&archives::files_with_waste(id))
     }
 
-    fn from_files(files: &[(String, Vec<u8>)]) -> Self {
-        let dir = TempDir::new().unwrap();
-        let to = dir.path().join("store.zarrvectors");
-        archives::write(&to, files);
-        Self { address: to.to_str().unwrap().to_owned(), dir }
-    }
-
-    fn path(&self) -> PathBuf {
-        PathBuf::from(&self.address)
-    }
-
     fn tree(&self) -> Tree {
         archives::tree(&self.path())
     }
 
     async fn plan_vacuum(&self, shares: usize) -> Plan {
         Plan::vacuum((&self.address, &OpenOptions::default()), false, shares).await.unwrap()
-    }
-
-    /// Moves one vertex by a foreign commit.
-    fn edit(&self) {
-        let options = CommitOptions::default();
-        let place = Place::from(&self.path());
-        let mut editor = Editor::open(place, Path::new("."), options).unwrap();
-        let line = json!({"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]});
-        editor.line(1, &line.to_string()).unwrap();
-        editor.finish().unwrap();
     }
 }
 
@@ -105,12 +82,7 @@ async fn tasks_and_last_steps_can_be_repeated_concurrently() {
     let mut killed = record::Writer::new(&folder);
     killed.write(&vec![b'x'; 5 << 20].into()).await.unwrap();
     drop(killed);
-    let (first, second) = tokio::join!(run(&tasks, 0), run(&tasks, 0));
-    let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(
-        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
-        "{outcomes:?}"
-    );
+    assert_done_by_one(tokio::join!(run(&tasks, 0), run(&tasks, 0)));
     assert_eq!(run(&tasks, 0).await.unwrap(), TaskOutcome::AlreadyDone);
     let reopened = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
     assert_eq!(reopened.list_done().await.unwrap(), [true, false], "finished tasks stay finished");
@@ -127,9 +99,7 @@ async fn output_of_tasks_is_compared_with_records() {
     let before = fixture.tree();
     let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
-    let runs = fixture.dir.path().join("work/runs");
-    let files = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("000000"));
-    let files: Vec<_> = files.filter(|file| file.exists()).collect();
+    let files = fixture.outputs();
     assert_eq!(files.len(), 2);
     fs::write(&files[0], "{}\n").unwrap();
     assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Checksum);
@@ -235,10 +205,7 @@ async fn a_store_on_s3_equals_a_local_store() {
     s3.put("data/a.zarrvectors", &archives::files_with_waste("sl3_streamlines"));
     let before = s3.tree("data/a.zarrvectors");
     vacuum(&local.path(), false).unwrap();
-    let mut open = OpenOptions::default();
-    for (name, value) in s3.options() {
-        open = open.with_storage_option(name, value);
-    }
+    let open = open_options(&s3);
     let address = "s3://bucket/data/a.zarrvectors";
     for single_writer in [false, true] {
         s3.remove("data");

@@ -12,7 +12,8 @@ use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind};
 
-use super::*;
+use super::super::*;
+use super::options;
 use crate::Writer;
 
 const SIZES: [usize; 2] = [30, 25];
@@ -34,12 +35,6 @@ fn edges() -> Column {
 fn schema() -> Schema {
     let chunk = ChunkShape::new(&[20.0, 20.0]).unwrap();
     Schema::new(Kind::Graph, Axis::spatial(2).unwrap(), chunk).unwrap()
-}
-
-fn options() -> WriteOptions {
-    let mut options = WriteOptions::default();
-    options.build.sync = false;
-    options
 }
 
 fn plan(folder: &Path) {
