@@ -24,24 +24,13 @@ pub struct Reply {
     pub has_findings: bool,
 }
 
-/// Stops a [`call`] from another thread; clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Interrupt);
-
-impl Stop {
-    /// Stops the call as Ctrl-C stops the program.
-    pub fn stop(&self) {
-        self.0.stop();
-    }
-}
-
 /// Runs the command line `args`, the name of the program first, and returns what it printed on standard
 /// output. No signal handler is installed: `stop` takes their place.
 ///
 /// # Errors
 ///
 /// When the program would end with an exit code above 1.
-pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Reply, Failure> {
+pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Interrupt) -> Result<Reply, Failure> {
     call_with_progress(args, stop, |_done, _total| {})
 }
 
@@ -61,14 +50,14 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
 /// As [`call`].
 pub fn call_with_progress(
     args: impl IntoIterator<Item = OsString>,
-    stop: &Stop,
+    stop: &Interrupt,
     on_progress: impl Fn(u64, Option<u64>) + Send + Sync + 'static,
 ) -> Result<Reply, Failure> {
     let cli = Cli::parse_line(crate::arguments::shield_positions(args))
         .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
     let output: Arc<Mutex<Vec<u8>>> = Arc::default();
-    match cli.run_in(&stop.0, ProgressHook::new(on_progress), output.clone()) {
+    match cli.run_in(stop, ProgressHook::new(on_progress), output.clone()) {
         Ok(Outcome::Ended(code @ 1..)) => {
             Err(Failure::new(format!("the program ended with exit code {code}")))
         }

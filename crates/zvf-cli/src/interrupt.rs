@@ -21,9 +21,9 @@ use zvf::publish::CommitGate;
 use crate::outcome;
 pub(crate) use crate::outcome::Interrupted;
 
-/// Whether a signal arrived; clones share it.
+/// Stops a command from another thread: it has whether a signal arrived, and clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     shared: Arc<Shared>,
 }
 
@@ -75,8 +75,8 @@ impl Interrupt {
         &self.shared.gate
     }
 
-    /// Handles a signal.
-    pub(crate) fn stop(&self) {
+    /// Stops the command as Ctrl-C stops the program.
+    pub fn stop(&self) {
         if self.set_flag() {
             return;
         }

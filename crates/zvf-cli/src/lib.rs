@@ -18,10 +18,14 @@ mod interrupt;
 mod outcome;
 mod progress;
 mod session;
-#[cfg(test)]
-mod surface;
 mod table;
 mod target;
 
-pub use call::{Reply, Stop, call, call_with_progress, main_with};
+pub use call::{Reply, call, call_with_progress, main_with};
+pub use interrupt::Interrupt as Stop;
 pub use outcome::Failure;
+
+#[cfg(test)]
+mod tests {
+    mod surface;
+}

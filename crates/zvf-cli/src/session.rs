@@ -69,6 +69,11 @@ impl Session {
         Ok(Outcome::Clean)
     }
 
+    /// Prints a line of text; JSON has none for it.
+    pub(crate) fn print_text(&self, line: impl std::fmt::Display) -> io::Result<()> {
+        if self.common.json { Ok(()) } else { writeln!(self.out(), "{line}") }
+    }
+
     /// Returns how a store is written that may replace another one.
     pub(crate) fn build_options(&self, replace: bool) -> BuildOptions {
         BuildOptions {

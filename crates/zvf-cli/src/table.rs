@@ -6,53 +6,46 @@ use zvf::format::num::saturating_usize;
 use zvf::round_digits;
 pub(crate) use zvf::{format_count, group_digits as count};
 
-/// Rows of cells; each column is as wide as its widest cell.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
-    right: Vec<usize>, // right-aligned columns
+/// Prints rows of cells under their titles, every line after `indent`; each column is as wide as its widest cell.
+/// Columns whose title starts with `>` are of numbers.
+pub(crate) fn print<'a>(
+    out: &mut dyn Write,
+    indent: &str,
+    titles: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> io::Result<()> {
+    let titles: Vec<&str> = titles.into_iter().collect();
+    let first = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(first).chain(rows).collect();
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..titles.len()).map(|at| width(at).unwrap_or(0)).collect();
+    for row in &rows {
+        let mut line = indent.to_owned();
+        for ((cell, width), title) in row.iter().zip(&widths).zip(&titles) {
+            line.push_str(&match title.starts_with('>') {
+                true => format!("{cell:>width$}  "),
+                false => format!("{cell:<width$}  "),
+            });
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
 }
 
-impl Table {
-    /// Creates a table with a first row of `names`; columns whose name starts with `>` are of numbers.
-    pub(crate) fn new(names: &[&str]) -> Self {
-        let right = names.iter().enumerate().filter(|(_, name)| name.starts_with('>'));
-        let right = right.map(|(at, _)| at).collect();
-        let names = names.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
-        Self { rows: vec![names], right }
+/// Writes how many further items exist, where they do and `--limit` leaves them out.
+pub(crate) fn print_rest(out: &mut dyn Write, indent: &str, more: u64) -> io::Result<()> {
+    match more {
+        0 => Ok(()),
+        more => writeln!(out, "{indent}and {} more: see --limit", count(more)),
     }
+}
 
-    /// Creates a table with the names in `header`, which commas separate.
-    pub(crate) fn titled(header: &str) -> Self {
-        Self::new(&header.split(", ").collect::<Vec<_>>())
-    }
-
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    /// Prints the table, every line after `indent`.
-    pub(crate) fn print(&self, indent: &str, out: &mut dyn Write) -> io::Result<()> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |at: usize| {
-            self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
-        };
-        let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-        for row in &self.rows {
-            let mut line = indent.to_owned();
-            for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                if at > 0 {
-                    line.push_str("  ");
-                }
-                match self.right.contains(&at) {
-                    true => line.push_str(&format!("{cell:>width$}")),
-                    false => line.push_str(&format!("{cell:<width$}")),
-                }
-            }
-            writeln!(out, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
+/// Formats counts of things, with commas between them.
+pub(crate) fn counts<'a>(counts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
+    let counts = counts.into_iter().map(|(n, thing)| format_count(n, thing));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats a count, or a dash where it is unknown.
@@ -172,11 +165,9 @@ mod tests {
 
     #[test]
     fn aligns_columns() {
-        let mut table = Table::new(&["name", ">n"]);
-        table.row(vec!["a".into(), "10".into()]);
-        table.row(vec!["long".into(), "7".into()]);
         let mut text = Vec::new();
-        table.print("  ", &mut text).unwrap();
+        let rows = [["a", "10"], ["long", "7"]].map(|row| row.map(str::to_owned).to_vec());
+        print(&mut text, "  ", ["name", ">n"], rows).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), "  name   n\n  a     10\n  long   7\n");
     }
 }

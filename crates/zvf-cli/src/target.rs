@@ -28,7 +28,7 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     /// Begins the file at `path`.
-    pub(crate) fn create(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    fn create(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let place = || format!("cannot write {}", path.display());
         if path.is_dir() {
             return refuse(format!("{} is a folder; name a file", path.display()));
@@ -53,13 +53,8 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), out, new })
     }
 
-    /// Returns the writer of its bytes.
-    pub(crate) fn writer(&mut self) -> &mut dyn Write {
-        &mut self.out
-    }
-
     /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+    fn finish(mut self) -> anyhow::Result<()> {
         let place = || format!("cannot write {}", self.path.display());
         self.out.flush().with_context(place)?;
         let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
@@ -124,6 +119,11 @@ pub(crate) enum Out<'a> {
 }
 
 impl Out<'_> {
+    /// Begins the file at `path`.
+    pub(crate) fn file(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        NewFile::create(path, interrupt).map(Self::File)
+    }
+
     /// Ends the file or the stream.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         match self {
@@ -181,8 +181,8 @@ mod tests {
     use super::*;
 
     fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        let mut file = NewFile::create(path, &Interrupt::default())?;
-        file.writer().write_all(bytes)?;
+        let mut file = Out::file(path, &Interrupt::default())?;
+        file.write_all(bytes)?;
         file.finish()
     }
 

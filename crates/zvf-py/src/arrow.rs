@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::{DataType, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -56,49 +56,76 @@ fn read_column(
     data_type: &DataType,
     chunks: &[ArrayRef],
 ) -> PyResult<ReadColumn> {
-    let values_type =
-        if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
-    if is_text(values_type) {
-        let mut words = Words::default();
-        for chunk in chunks {
-            words.add(name, chunk)?;
-        }
+    let DataType::Dictionary(_, values_type) = data_type else {
+        let values = join(data_type, chunks)?;
         if is_text(data_type) {
-            words.sort()?;
+            let (codes, words) = encode(&values, true);
+            let words = PyList::new(py, words)?.into_any().unbind();
+            return Ok((name.to_owned(), code_buffer(py, &codes)?, Some(words), None, None));
         }
-        let categories = PyList::new(py, words.list)?.into_any().unbind();
-        let codes = code_buffer(&words.codes);
-        return Ok((name.to_owned(), Py::new(py, codes)?, Some(categories), None, None));
-    }
-    let mut numbers = Numbers::new(name);
-    let meaning = meaning(values_type);
-    if values_type == data_type {
-        for chunk in chunks {
-            numbers.add(chunk)?;
-        }
-        let present = numbers.validity().map(|present| Py::new(py, present)).transpose()?;
-        let values = Py::new(py, numbers.into_buffer())?;
-        return Ok((name.to_owned(), values, None, present, meaning));
-    }
-    let mut codes = Vec::new();
+        let (values, present) = read_numbers(name, &values)?;
+        let present = present.map(|present| Py::new(py, present)).transpose()?;
+        return Ok((name.to_owned(), Py::new(py, values)?, None, present, meaning(data_type)));
+    };
+    let (mut keys, mut parts, mut first) = (Vec::new(), Vec::new(), 0);
     for chunk in chunks {
-        let first = i32::try_from(numbers.rows).map_err(value_error)?;
         let dictionary = checked_dictionary(name, chunk)?;
-        numbers.add(dictionary.values())?;
-        for key in keys_of(dictionary) {
-            codes.push(key?.map_or(-1, |key| key + first));
-        }
+        let (nulls, values) = (dictionary.keys().nulls(), dictionary.values());
+        // Without values there are no keys but of nulls, and nothing to normalize them to.
+        let found = match values.is_empty() {
+            true => vec![0; dictionary.len()],
+            false => dictionary.normalized_keys(),
+        };
+        let is_present = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+        let found = found.into_iter().enumerate();
+        keys.extend(found.map(|(row, key)| is_present(row).then_some(first + key)));
+        first += values.len();
+        parts.push(values.clone());
     }
-    if numbers.has_nulls {
-        return Err(numbers.refuse("nulls among the values of a dictionary"));
+    let values = join(values_type, &parts)?;
+    if is_text(values_type) {
+        let (codes, words) = encode(&values, false);
+        let codes: Vec<_> = keys.into_iter().map(|key| key.and_then(|key| codes[key])).collect();
+        let words = PyList::new(py, words)?.into_any().unbind();
+        return Ok((name.to_owned(), code_buffer(py, &codes)?, Some(words), None, None));
     }
-    let categories = Py::new(py, numbers.into_buffer())?.into_any();
-    Ok((name.to_owned(), Py::new(py, code_buffer(&codes))?, Some(categories), None, meaning))
+    let (values, present) = read_numbers(name, &values)?;
+    if present.is_some() {
+        return Err(refuse(name, "nulls among the values of a dictionary"));
+    }
+    let (codes, categories) = (code_buffer(py, &keys)?, Py::new(py, values)?.into_any());
+    Ok((name.to_owned(), codes, Some(categories), None, meaning(values_type)))
 }
 
-fn code_buffer(codes: &[i32]) -> Buffer {
-    let bytes: Vec<u8> = codes.iter().flat_map(|code| code.to_le_bytes()).collect();
-    Buffer::new(bytes.into(), "i4", vec![codes.len()])
+/// Returns the chunks of a column as one array; text and lists have offsets of 64 bits.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other types have no offsets")]
+fn join(data_type: &DataType, chunks: &[ArrayRef]) -> PyResult<ArrayRef> {
+    let wide = match data_type {
+        DataType::Utf8 | DataType::Utf8View => DataType::LargeUtf8,
+        DataType::List(item) => DataType::LargeList(item.clone()),
+        other => other.clone(),
+    };
+    if chunks.is_empty() {
+        return Ok(new_empty_array(&wide));
+    }
+    let chunks = chunks.iter().map(|chunk| arrow_cast::cast(chunk, &wide));
+    let chunks = chunks.collect::<Result<Vec<_>, _>>().map_err(value_error)?;
+    let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+    arrow_select::concat::concat(&chunks).map_err(value_error)
+}
+
+/// Returns codes, -1 for none.
+fn code_buffer(py: Python<'_>, codes: &[Option<usize>]) -> PyResult<Py<Buffer>> {
+    let mut bytes = Vec::with_capacity(codes.len() * size_of::<i32>());
+    for code in codes {
+        let code = code.map_or(Ok(-1), i32::try_from).map_err(value_error)?;
+        bytes.extend_from_slice(&code.to_le_bytes());
+    }
+    Py::new(py, Buffer::new(bytes.into(), "i4", vec![codes.len()]))
+}
+
+fn refuse(name: &str, found: impl std::fmt::Display) -> PyErr {
+    value_error(format!("column {name:?}: expected numbers or text, found {found}"))
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -140,209 +167,94 @@ fn checked_dictionary<'a>(
     Ok(dictionary)
 }
 
-/// Returns the key of each row.
-fn keys_of(
-    dictionary: &dyn arrow_array::array::AnyDictionaryArray,
-) -> impl Iterator<Item = PyResult<Option<i32>>> {
-    let keys = dictionary.keys();
-    // Without values there are no keys but of nulls, and nothing to normalize them to.
-    let found = match dictionary.values().is_empty() {
-        true => vec![0; keys.len()],
-        false => dictionary.normalized_keys(),
+/// Returns the code of each text, none of a null, and the different words: in the order in which they come, or
+/// `sorted`, so that the same words have the same codes wherever each came first.
+fn encode(values: &ArrayRef, sorted: bool) -> (Vec<Option<usize>>, Vec<String>) {
+    let (mut known, mut words) = (HashMap::new(), Vec::new());
+    let mut code = |word| {
+        *known.entry(word).or_insert_with(|| {
+            words.push(word);
+            words.len() - 1
+        })
     };
-    found.into_iter().enumerate().map(move |(row, key)| {
-        let key = i32::try_from(key).map_err(value_error)?;
-        Ok((!keys.is_null(row)).then_some(key))
-    })
+    let texts = values.as_string::<i64>().iter();
+    let mut codes: Vec<Option<usize>> = texts.map(|word| word.map(&mut code)).collect();
+    if sorted {
+        words.sort_unstable();
+        let mut places = vec![0; words.len()];
+        for (at, word) in words.iter().enumerate() {
+            places[known[word]] = at;
+        }
+        codes.iter_mut().flatten().for_each(|code| *code = places[*code]);
+    }
+    (codes, words.into_iter().map(str::to_owned).collect())
 }
 
-/// Text as codes of its different words.
-#[derive(Default)]
-struct Words {
-    codes: Vec<i32>,
-    known: HashMap<String, i32>,
-    list: Vec<String>,
-}
-
-impl Words {
-    fn add(&mut self, name: &str, array: &ArrayRef) -> PyResult<()> {
-        if !matches!(array.data_type(), DataType::Dictionary(_, _)) {
-            let codes = self.codes_of(array)?;
-            self.codes.extend(codes);
-            return Ok(());
-        }
-        let dictionary = checked_dictionary(name, array)?;
-        let codes = self.codes_of(dictionary.values())?;
-        for key in keys_of(dictionary) {
-            let at = key?.map(usize::try_from).transpose().map_err(value_error)?;
-            self.codes.push(at.map_or(-1, |at| codes[at]));
-        }
-        Ok(())
-    }
-
-    fn codes_of(&mut self, array: &ArrayRef) -> PyResult<Vec<i32>> {
-        if let Some(text) = array.as_string_opt::<i32>() {
-            return text.iter().map(|word| self.code(word)).collect();
-        }
-        if let Some(text) = array.as_string_opt::<i64>() {
-            return text.iter().map(|word| self.code(word)).collect();
-        }
-        array.as_string_view().iter().map(|word| self.code(word)).collect()
-    }
-
-    fn code(&mut self, word: Option<&str>) -> PyResult<i32> {
-        let Some(word) = word else { return Ok(-1) };
-        if let Some(code) = self.known.get(word) {
-            return Ok(*code);
-        }
-        let code = i32::try_from(self.list.len()).map_err(value_error)?;
-        self.known.insert(word.to_owned(), code);
-        self.list.push(word.to_owned());
-        Ok(code)
-    }
-
-    /// Gives the words their order, so that the same words have the same codes wherever each came
-    /// first.
-    fn sort(&mut self) -> PyResult<()> {
-        self.list.sort_unstable();
-        let mut place = vec![0; self.list.len()];
-        for (at, word) in self.list.iter().enumerate() {
-            let before = usize::try_from(self.known[word]).map_err(value_error)?;
-            place[before] = i32::try_from(at).map_err(value_error)?;
-        }
-        for code in self.codes.iter_mut().filter(|code| **code >= 0) {
-            *code = place[usize::try_from(*code).map_err(value_error)?];
-        }
-        Ok(())
-    }
-}
-
-/// The values of a column of numbers, batch after batch.
-struct Numbers<'a> {
-    name: &'a str,
-    code: &'static str, // as NumPy calls the type
-    width: usize,       // values of a row
-    rows: usize,
-    bytes: Vec<u8>,
-    present: Vec<u8>, // 1 where a row has a value
-    has_nulls: bool,
-}
-
-impl<'a> Numbers<'a> {
-    fn new(name: &'a str) -> Self {
-        let (bytes, present) = (Vec::new(), Vec::new());
-        Self { name, code: "u1", width: 1, rows: 0, bytes, present, has_nulls: false }
-    }
-
-    fn add(&mut self, array: &ArrayRef) -> PyResult<()> {
-        let (values, width) = self.flatten(array)?;
-        if self.rows > 0 && !array.is_empty() && width != self.width {
-            return Err(self.refuse(format!("rows of {} values and of {width}", self.width)));
-        }
-        let found = values.data_type();
-        let (code, size) = numpy_type(found).ok_or_else(|| self.refuse(advice(found)))?;
-        if !array.is_empty() || self.rows == 0 {
-            self.width = width;
-        }
-        self.code = code;
-        self.rows += array.len();
-        let start = self.bytes.len();
-        if code == "b1" {
-            let values = values.as_boolean();
-            self.bytes.extend((0..values.len()).map(|row| u8::from(values.value(row))));
-        } else {
-            let data = values.to_data();
-            let buffer =
-                data.buffers().first().ok_or_else(|| self.refuse("no values".to_owned()))?;
-            let from = data.offset() * size;
-            self.bytes.extend_from_slice(&buffer[from..from + data.len() * size]);
-        }
-        self.mark_nulls(&values, array.len(), (start, size))
-    }
-
-    /// Returns the values of all rows, and how many a row has.
-    fn flatten(&self, array: &ArrayRef) -> PyResult<(ArrayRef, usize)> {
-        let of_lists = array.as_fixed_size_list_opt().is_some()
-            || array.as_list_opt::<i32>().is_some()
-            || array.as_list_opt::<i64>().is_some();
-        if of_lists && array.null_count() > 0 {
-            return Err(self.refuse("nulls among lists"));
-        }
-        if let Some(list) = array.as_fixed_size_list_opt() {
-            let width = usize::try_from(list.value_length()).map_err(value_error)?;
-            let from = usize::try_from(list.value_offset(0)).map_err(value_error)?;
-            return Ok((list.values().slice(from, list.len() * width), width));
-        }
-        if let Some(list) = array.as_list_opt::<i32>() {
-            let offsets: Vec<i64> = list.value_offsets().iter().map(|at| i64::from(*at)).collect();
-            return self.flatten_lists(list.values(), &offsets);
-        }
-        if let Some(list) = array.as_list_opt::<i64>() {
-            return self.flatten_lists(list.values(), list.value_offsets());
-        }
-        Ok((array.clone(), 1))
-    }
-
-    fn flatten_lists(&self, values: &ArrayRef, offsets: &[i64]) -> PyResult<(ArrayRef, usize)> {
-        let mut widths = offsets.array_windows().map(|[from, to]| to - from);
-        let width = widths.next().unwrap_or(1);
-        if let Some(other) = widths.find(|other| *other != width) {
-            return Err(self.refuse(format!("rows of {width} values and of {other}")));
-        }
-        // None is below 0, so the offsets ascend.
-        let width = usize::try_from(width).map_err(value_error)?;
-        let from = usize::try_from(offsets.first().copied().unwrap_or(0)).map_err(value_error)?;
-        let rows = offsets.len().saturating_sub(1); // one less than offsets, if there are any
-        Ok((values.slice(from, rows * width), width))
-    }
-
-    /// Makes nulls of floats NaN, and notes the rows of other types that have none.
-    fn mark_nulls(
-        &mut self,
-        values: &ArrayRef,
-        rows: usize,
-        (start, size): (usize, usize),
-    ) -> PyResult<()> {
-        let nan: Option<&[u8]> = match self.code {
-            "f2" => Some(&[0, 0x7e]),
-            "f4" => Some(&f32::NAN.to_le_bytes()),
-            "f8" => Some(&f64::NAN.to_le_bytes()),
-            _ => None,
-        };
-        let nulls = (0..values.len()).filter(|row| values.is_null(*row));
-        if let Some(nan) = nan {
-            nulls.for_each(|row| {
-                self.bytes[start + row * size..][..size].copy_from_slice(nan);
-            });
-            return Ok(());
-        }
-        let first = self.present.len();
-        self.present.resize(first + rows, 1);
-        for row in nulls {
-            if self.width > 1 {
-                return Err(self.refuse("nulls inside of lists"));
+/// Reads numbers or lists of equally many: their values, and which rows have one where some have none.
+fn read_numbers(name: &str, array: &ArrayRef) -> PyResult<(Buffer, Option<Buffer>)> {
+    let (values, width) = flatten(name, array)?;
+    let found = values.data_type();
+    let (code, size) = numpy_type(found).ok_or_else(|| refuse(name, advice(found)))?;
+    let mut bytes = if code == "b1" {
+        let values = values.as_boolean();
+        (0..values.len()).map(|row| u8::from(values.value(row))).collect()
+    } else {
+        let data = values.to_data();
+        let buffer = data.buffers().first().ok_or_else(|| refuse(name, "no values"))?;
+        buffer[data.offset() * size..][..data.len() * size].to_vec()
+    };
+    // A null of a float is NaN; of other types 0, and the row is marked.
+    let nan: Option<&[u8]> = match code {
+        "f2" => Some(&[0, 0x7e]),
+        "f4" => Some(&f32::NAN.to_le_bytes()),
+        "f8" => Some(&f64::NAN.to_le_bytes()),
+        _ => None,
+    };
+    let mut present = vec![1; array.len()];
+    for row in (0..values.len()).filter(|row| values.is_null(*row)) {
+        let value = &mut bytes[row * size..][..size];
+        match nan {
+            Some(nan) => value.copy_from_slice(nan),
+            None if width > 1 => return Err(refuse(name, "nulls inside of lists")),
+            None => {
+                value.fill(0);
+                present[row] = 0;
             }
-            self.has_nulls = true;
-            self.present[first + row] = 0;
-            self.bytes[start + row * size..][..size].fill(0);
         }
-        Ok(())
     }
+    let shape = if width == 1 { vec![array.len()] } else { vec![array.len(), width] };
+    let has_nulls = present.contains(&0);
+    let present = has_nulls.then(|| Buffer::new(present.into(), "b1", vec![array.len()]));
+    Ok((Buffer::new(bytes.into(), code, shape), present))
+}
 
-    fn refuse(&self, found: impl std::fmt::Display) -> PyErr {
-        value_error(format!("column {:?}: expected numbers or text, found {found}", self.name))
+/// Returns the values of all rows, and how many a row has.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other types are no lists")]
+fn flatten(name: &str, array: &ArrayRef) -> PyResult<(ArrayRef, usize)> {
+    let (values, from, width) = match array.data_type() {
+        DataType::FixedSizeList(..) => {
+            let list = array.as_fixed_size_list();
+            let (from, width) = (list.value_offset(0).into(), list.value_length().into());
+            (list.values().clone(), from, width)
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let offsets = list.value_offsets();
+            let mut widths = offsets.array_windows().map(|[from, to]| to - from);
+            let width = widths.next().unwrap_or(1);
+            if let Some(other) = widths.find(|other| *other != width) {
+                return Err(refuse(name, format!("rows of {width} values and of {other}")));
+            }
+            (list.values().clone(), offsets.first().copied().unwrap_or(0), width)
+        }
+        _ => return Ok((array.clone(), 1)),
+    };
+    if array.null_count() > 0 {
+        return Err(refuse(name, "nulls among lists"));
     }
-
-    /// Returns which rows have a value, where some have none.
-    fn validity(&self) -> Option<Buffer> {
-        let buffer = || Buffer::new(self.present.clone().into(), "b1", vec![self.rows]);
-        self.has_nulls.then(buffer)
-    }
-
-    fn into_buffer(self) -> Buffer {
-        let shape = if self.width == 1 { vec![self.rows] } else { vec![self.rows, self.width] };
-        Buffer::new(self.bytes.into(), self.code, shape)
-    }
+    let number = |n: i64| usize::try_from(n).map_err(value_error);
+    let (from, width) = (number(from)?, number(width)?);
+    Ok((values.slice(from, array.len() * width), width))
 }
 
 /// Names a type that no column can have, and what to write instead.

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
+use zvf::format::Vocabulary as _;
 use zvf::metadata::CrossLevelStorage;
 use zvf::publish::CommitGate;
 use zvf::pyramid::{LevelContent, Reference, build_reference};
@@ -24,16 +25,10 @@ pub(crate) fn build_levels(
     storage: &str,
     full: bool,
 ) -> PyResult<Job> {
-    let storage = match storage {
-        "none" => CrossLevelStorage::None,
-        "implicit" => CrossLevelStorage::Implicit,
-        "explicit" => CrossLevelStorage::Explicit,
-        other => {
-            return Err(value_error(format!(
-                "cross_level_storage: expected none, implicit or explicit, found {other:?}"
-            )));
-        }
-    };
+    let storage = CrossLevelStorage::from_word(storage).ok_or_else(|| {
+        let expected = "none, implicit or explicit";
+        value_error(format!("cross_level_storage: expected {expected}, found {storage:?}"))
+    })?;
     let content = if full { LevelContent::Full } else { LevelContent::AsReference };
     let reference = Reference { factors, chunk_scales, kept, seed: 0, depth, storage, content };
     start(move |control| {

@@ -2,11 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::de::DeserializeOwned;
 use zvf::predicate::{ColumnRef, Comparison, Predicate};
 use zvf::query::region::{HalfSpace, Region};
-use zvf::{
-    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds, Value,
-};
+use zvf::{Bounds, Columns, LevelId, LevelRule, ObjectId, Query as Native, Value};
 
 use crate::error::{to_py_error, value_error};
 
@@ -38,7 +37,7 @@ impl Query {
                 }
                 "half_spaces" => query.in_region(parse_half_spaces(py, value.extract()?)?),
                 "prism" => query.in_region(parse_prism(py, value.extract()?)?),
-                "mode" => query.mode(mode(&value.extract::<String>()?)?),
+                "mode" => query.mode(choice(&word, &value, "inside, touch, clip, crop, cells")?),
                 "objects" => {
                     query.of_objects(value.extract::<Vec<i64>>()?.into_iter().map(ObjectId))
                 }
@@ -56,7 +55,7 @@ impl Query {
                     names if names.is_empty() => Columns::None,
                     names => Columns::Named(names),
                 }),
-                "order" => query.order(order(&value.extract::<String>()?)?),
+                "order" => query.order(choice(&word, &value, "storage, objects, original")?),
                 "limit" => query.limit(value.extract()?),
                 "level" => query.level(level(&value)?),
                 "kind" => query.of_kind(
@@ -65,14 +64,9 @@ impl Query {
                         .parse()
                         .map_err(|e: zvf::model::UnknownKind| to_py_error(py, e))?,
                 ),
-                "unknown_objects" => query.unknown_ids(match &*value.extract::<String>()? {
-                    "report" => UnknownIds::Report,
-                    "skip" => UnknownIds::Skip,
-                    "error" => UnknownIds::Error,
-                    other => {
-                        return Err(choice_error("unknown_objects", other, "report, skip, error"));
-                    }
-                }),
+                "unknown_objects" => {
+                    query.unknown_ids(choice(&word, &value, "report, skip, error")?)
+                }
                 "allow_missing" if value.is_truthy()? => query.allow_missing(),
                 "object_ids" if value.is_truthy()? => query.with_owners(),
                 "increment_only" if value.is_truthy()? => query.increment_only(),
@@ -176,17 +170,11 @@ fn check_type(column: &ColumnRef, dtype: &str, value: &Value) -> PyResult<()> {
     )))
 }
 
-fn mode(word: &str) -> PyResult<Mode> {
-    word.parse().map_err(|_unknown| choice_error("mode", word, "inside, touch, clip, crop, cells"))
-}
-
-fn order(word: &str) -> PyResult<Order> {
-    match word {
-        "storage" => Ok(Order::Storage),
-        "objects" => Ok(Order::Objects),
-        "original" => Ok(Order::Original),
-        other => Err(choice_error("order", other, "storage, objects, original")),
-    }
+/// Parses one of the `known` values of an argument.
+fn choice<T: DeserializeOwned>(what: &str, value: &Bound<'_, PyAny>, known: &str) -> PyResult<T> {
+    let word: String = value.extract()?;
+    serde_json::from_value(word.as_str().into())
+        .map_err(|_unknown| choice_error(what, &word, known))
 }
 
 /// Parses a number, or the name of a rule and its number.

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{Stream, StreamExt as _};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use zvf::format::Class;
 use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
 use zvf::render::{ColourBy, Ground, Options, Size};
@@ -16,7 +15,7 @@ use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::error::Fault;
 use crate::query::Query;
-use crate::runtime::{Job, Outcome, lock, outcome, prepare, start};
+use crate::runtime::{Job, Outcome, dict_outcome, lock, outcome, prepare, start};
 
 /// Returns how to open a store.
 pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
@@ -33,27 +32,9 @@ pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> Op
 }
 
 /// Returns text of JSON as an outcome.
-pub(crate) fn text(value: &impl serde_like::Json) -> Result<Outcome, Fault> {
-    let text = value.text()?;
-    Ok(outcome(text))
-}
-
-/// What can be written as JSON.
-pub(crate) mod serde_like {
-    use super::{Class, Fault};
-
-    /// Written as JSON.
-    pub(crate) trait Json {
-        /// Returns its text.
-        fn text(&self) -> Result<String, Fault>;
-    }
-
-    impl<T: serde::Serialize> Json for T {
-        fn text(&self) -> Result<String, Fault> {
-            serde_json::to_string(self)
-                .map_err(|error| Fault::Plain(Class::Encoding, error.to_string()))
-        }
-    }
+fn text(value: &impl serde::Serialize) -> Result<Outcome, Fault> {
+    let text = serde_json::to_string(value);
+    text.map(outcome).map_err(|error| Fault::Plain(Class::Encoding, error.to_string()))
 }
 
 /// Opens a store, at its last commit or at `commit`; the outcome of the job is a [`Reader`].
@@ -114,18 +95,15 @@ impl Reader {
         let (reader, query) = (self.0.clone(), query.0.clone());
         prepare(async move {
             let counts = reader.count(&query).await?;
-            let made: Outcome = Box::new(move |py: Python<'_>| {
-                let found = PyDict::new(py);
+            Ok(dict_outcome(move |found| {
                 found.set_item("level", counts.level.0)?;
                 found.set_item("kind", counts.kind.to_string())?;
                 found.set_item("vertices", counts.vertices)?;
                 found.set_item("parts", counts.parts)?;
                 found.set_item("elements", counts.elements)?;
                 found.set_item("complete", counts.complete)?;
-                found.set_item("truncated", counts.truncated)?;
-                Ok(found.into_any().unbind())
-            });
-            Ok(made)
+                found.set_item("truncated", counts.truncated)
+            }))
         })
     }
 
@@ -134,8 +112,7 @@ impl Reader {
         let (reader, query) = (self.0.clone(), query.0.clone());
         start(move |control| {
             let plan = control.wait(reader.plan(&query))?;
-            Ok(Box::new(move |py: Python<'_>| {
-                let found = PyDict::new(py);
+            Ok(dict_outcome(move |found| {
                 found.set_item("text", plan.to_string())?;
                 found.set_item("level", plan.level.0)?;
                 found.set_item("kind", plan.kind.to_string())?;
@@ -150,8 +127,7 @@ impl Reader {
                 ] {
                     found.set_item(name, number)?;
                 }
-                found.set_item("objects", plan.objects)?;
-                Ok(found.into_any().unbind())
+                found.set_item("objects", plan.objects)
             }))
         })
     }

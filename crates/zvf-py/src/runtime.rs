@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
@@ -42,6 +43,17 @@ pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Se
 /// Returns a value as the outcome of a job.
 pub(crate) fn outcome<T: for<'py> IntoPyObject<'py> + Send + 'static>(value: T) -> Outcome {
     Box::new(move |py| value.into_py_any(py))
+}
+
+/// Returns the mapping that `fill` fills as the outcome of a job.
+pub(crate) fn dict_outcome(
+    fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()> + Send + 'static,
+) -> Outcome {
+    Box::new(move |py| {
+        let dict = PyDict::new(py);
+        fill(&dict)?;
+        dict.into_py_any(py)
+    })
 }
 
 /// What the worker and whoever waits for it share.

@@ -17,7 +17,7 @@ use zvf::Error;
 
 use crate::buffer::{ArrayArgument, FieldArgument, batch_of, fields, parse_kind};
 use crate::error::{Fault, to_py_error, value_error};
-use crate::runtime::{Job, Outcome, lock, outcome, start};
+use crate::runtime::{Job, Outcome, dict_outcome, lock, outcome, start};
 
 /// What is said of a store before its first vertex, as Python hands it over.
 #[derive(FromPyObject)]
@@ -202,7 +202,7 @@ fn stopped_fault() -> Fault {
 impl Writer {
     fn start_work(
         &self,
-        work: impl FnOnce(&mut Native) -> Result<Outcome, Fault> + Send + 'static,
+        work: impl FnOnce(&mut Native) -> Result<(), Fault> + Send + 'static,
     ) -> PyResult<Job> {
         let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
         start(move |control| {
@@ -211,7 +211,8 @@ impl Writer {
             }
             control.on_stop(move || stop.store(true, Ordering::Relaxed));
             control.check()?;
-            work(lock(&inner).as_mut().ok_or_else(closed_fault)?)
+            work(lock(&inner).as_mut().ok_or_else(closed_fault)?)?;
+            Ok(none_outcome())
         })
     }
 }
@@ -242,8 +243,7 @@ impl Writer {
         let stop = Arc::clone(&self.stop);
         self.start_work(move |writer| {
             if !part_fields.is_empty() {
-                writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
-                return Ok(none_outcome());
+                return Ok(writer.kind(kind)?.push_with_parts(&batch, &part_fields)?);
             }
             // In pieces: a stop takes effect between two of them.
             let unsplit = |error: BadBatch| Fault::Plain(Class::InvalidArgument, error.to_string());
@@ -254,8 +254,7 @@ impl Writer {
             }
             let rest = pieces.try_for_each(|piece| writer.kind(kind)?.push(&piece));
             // A part of what was pushed is no store.
-            rest.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-            Ok(none_outcome())
+            Ok(rest.inspect_err(|_| stop.store(true, Ordering::Relaxed))?)
         })
     }
 
@@ -266,10 +265,7 @@ impl Writer {
         columns: Vec<FieldArgument<'_>>,
     ) -> PyResult<Job> {
         let (rows, fields) = (rows.column()?, fields(columns)?);
-        self.start_work(move |writer| {
-            writer.push_elements(&rows, &fields)?;
-            Ok(none_outcome())
-        })
+        self.start_work(move |writer| Ok(writer.push_elements(&rows, &fields)?))
     }
 
     /// Says which attributes objects have; objects without vertices exist nevertheless.
@@ -288,10 +284,9 @@ impl Writer {
             let mut writer = writer.kind(kind)?;
             if fields.is_empty() {
                 writer.declare_objects(&ids);
-            } else {
-                writer.object_fields(&ids, &fields)?;
+                return Ok(());
             }
-            Ok(none_outcome())
+            Ok(writer.object_fields(&ids, &fields)?)
         })
     }
 
@@ -301,7 +296,7 @@ impl Writer {
         self.start_work(move |writer| {
             let members = Members::Ids(members.into_iter().map(ObjectId).collect());
             writer.group(name.as_deref(), members);
-            Ok(none_outcome())
+            Ok(())
         })
     }
 
@@ -310,7 +305,7 @@ impl Writer {
         let fields = fields(columns)?;
         self.start_work(move |writer| {
             fields.into_iter().for_each(|field| writer.group_field(field));
-            Ok(none_outcome())
+            Ok(())
         })
     }
 
@@ -326,8 +321,7 @@ impl Writer {
             }
             control.advance(writer.vertices());
             let report = control.wait(writer.finish())?;
-            Ok(Box::new(move |py: Python<'_>| {
-                let dict = PyDict::new(py);
+            Ok(dict_outcome(move |dict| {
                 for (name, number) in [
                     ("vertices", report.vertices),
                     ("left_out", report.left_out),
@@ -341,8 +335,7 @@ impl Writer {
                     dict.set_item(name, number)?;
                 }
                 let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
-                dict.set_item("notices", notices)?;
-                Ok(dict.into_any().unbind())
+                dict.set_item("notices", notices)
             }))
         })
     }

@@ -116,11 +116,19 @@ fn zstd(text: &str) -> Result<Codec, String> {
     }
 }
 
+/// Parses the compressor of blocks, or none, and its level.
+pub(crate) fn block_codec(text: &str) -> Result<(Option<BloscCompressor>, u8), String> {
+    let (name, level) = split_level(text);
+    let compressor = if name == "none" { None } else { Some(compressor(name)?) };
+    Ok((compressor, parse_within(level, 5, 0, 9)?))
+}
+
+fn split_level(text: &str) -> (&str, Option<&str>) {
+    text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)))
+}
+
 fn codec(text: &str) -> Result<Codec, String> {
-    let (name, level) = match text.split_once(':') {
-        Some((name, level)) => (name, Some(level)),
-        None => (text, None),
-    };
+    let (name, level) = split_level(text);
     match name {
         "none" if level.is_none() => Ok(Codec::None),
         "zstd" => parse_within(level, 3, -7, 22).map(Codec::Zstd),
@@ -144,7 +152,7 @@ fn compressor(name: &str) -> Result<BloscCompressor, String> {
         .ok_or_else(|| "expected blosclz, lz4, lz4hc, zlib or zstd".to_owned())
 }
 
-fn shuffle(name: &str) -> Result<BloscShuffle, String> {
+pub(crate) fn shuffle(name: &str) -> Result<BloscShuffle, String> {
     BloscShuffle::from_name(name)
         .ok_or_else(|| "expected noshuffle, shuffle or bitshuffle".to_owned())
 }

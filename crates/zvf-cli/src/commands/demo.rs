@@ -16,9 +16,10 @@ use zvf::validate::{Observer, Options, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
 use zvf::{Bounds, Kind, OpenOptions, Query, Reader};
 
+use crate::commands::text_of;
 use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table::{self, Table, count};
+use crate::table::{self, count};
 
 /// Create a small store of each kind, query and validate each, and print the results.
 #[derive(Args, Debug)]
@@ -65,9 +66,8 @@ impl Demo {
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
         session.print(&json!({"stores": stores, "seconds": seconds}), |out| {
-        let mut table = Table::titled("kind, >vertices, >objects, >links, >in the box, >written, >queried, >validated, >findings, store");
-        stores.iter().for_each(|store| table.row(store.cells()));
-        table.print("", out)?;
+        let titles = "kind, >vertices, >objects, >links, >in the box, >written, >queried, >validated, >findings, store";
+        table::print(out, "", titles.split(", "), stores.iter().map(DemoStore::cells))?;
         let count = table::format_count(stores.len(), "store");
         writeln!(out, "\n{count} in {seconds:.2} s; the box is 0,0,0:50,50,50")?;
         if let Some(DemoStore { store, .. }) = stores.last() {
@@ -81,7 +81,7 @@ impl Demo {
     async fn make(&self, kind: Kind) -> anyhow::Result<DemoStore> {
         let begun = Instant::now();
         let path = self.folder.join(format!("{kind}.zarrvectors"));
-        let address = path.to_str().context("the name of the folder is not valid UTF-8")?;
+        let address = text_of(&path)?;
         let report = self.write(kind, address).await?;
         let written = begun.elapsed().as_secs_f64();
         let begun = Instant::now();

@@ -231,6 +231,16 @@ impl Edit {
 
 /// Prints a report as text.
 pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    if let Some(stores) = report["stores"].as_array() {
+        let mut names = stores.iter().filter_map(|part| part["store"].as_str());
+        return Ok(names.try_for_each(|name| writeln!(out, "{name}"))?);
+    }
+    if report["removed"].is_object() {
+        let removed = |name: &str| report["removed"][name].as_u64().unwrap_or_default();
+        let verb = if report["dry_run"] == true { "would remove" } else { "removed" };
+        let files = table::format_count(removed("files"), "file");
+        writeln!(out, "{verb} {files}, {} of the journal", table::bytes(removed("bytes")))?;
+    }
     let commits = report["commits"].as_array().cloned().unwrap_or_default();
     for commit in &commits {
         let count = |part: &str, name: &str| {
@@ -294,14 +304,7 @@ pub(crate) fn finish(
 
 /// Prints a report and its notices.
 fn show(report: &serde_json::Value, session: &Session) -> anyhow::Result<()> {
-    match session.json() {
-        true => writeln!(session.out(), "{report}")?,
-        false => print(report, &mut session.out())?,
-    }
-    show_notices(report, session)
-}
-
-pub(super) fn show_notices(report: &serde_json::Value, session: &Session) -> anyhow::Result<()> {
+    session.print(report, |out| print(report, out))?;
     let notices = report["notices"].as_array().into_iter().flatten();
     let texts = notices.filter_map(|notice| notice["text"].as_str().map(str::to_owned));
     Ok(session.print_notices(texts)?)

@@ -9,7 +9,7 @@ use zvf::convert::format::{
 
 use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// List the formats that convert, create and query read and write, and what each can hold.
 ///
@@ -52,9 +52,7 @@ impl Formats {
                 }
                 return Ok(());
             }
-            let mut table =
-                Table::titled("format, name, out, kinds, attributes, of objects, stream");
-            for format in listed {
+            let rows = listed.map(|format| {
                 let can = format.capabilities();
                 let stream = match (can.streams_in, can.streams_out && format.is_written()) {
                     (true, true) => "in, out",
@@ -63,7 +61,7 @@ impl Formats {
                     (false, false) => "-",
                 };
                 let extension = format.extensions().first().filter(|_| !can.is_folder);
-                table.row(vec![
+                vec![
                     format.token().to_owned(),
                     extension.map_or_else(|| "a folder".to_owned(), |end| format!(".{end}")),
                     if format.is_written() { "yes" } else { "-" }.to_owned(),
@@ -71,9 +69,10 @@ impl Formats {
                     summarize(can.vertex_attributes),
                     summarize(can.object_attributes),
                     stream.to_owned(),
-                ]);
-            }
-            table.print("", out)?;
+                ]
+            });
+            let titles = "format, name, out, kinds, attributes, of objects, stream";
+            table::print(out, "", titles.split(", "), rows)?;
             Ok(missing.into_iter().try_for_each(|missing| writeln!(out, "{missing}"))?)
         })
     }

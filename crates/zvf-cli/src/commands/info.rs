@@ -16,7 +16,7 @@ use zvf::round_digits;
 use crate::outcome::{CommandResult, Outcome};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Show what a store contains: kinds, extent, levels, attributes, sizes.
 ///
@@ -102,12 +102,11 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
     if stats.is_empty() {
         return Ok(writeln!(out, "  no attributes")?);
     }
-    let mut table = Table::titled("scope, attribute, >values, >min, >max, >mean, >nulls, >nans");
-    for attribute in stats {
-        let value = |value: &Option<serde_json::Value>| {
-            value.as_ref().map_or_else(|| "-".to_owned(), table::format_value)
-        };
-        table.row(vec![
+    let value = |value: &Option<serde_json::Value>| {
+        value.as_ref().map_or_else(|| "-".to_owned(), table::format_value)
+    };
+    let rows = stats.iter().map(|attribute| {
+        vec![
             attribute.scope.to_owned(),
             attribute.name.clone(),
             table::count(attribute.values),
@@ -116,9 +115,10 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
             attribute.mean.map_or_else(|| "-".to_owned(), table::number),
             table::count(attribute.nulls),
             table::count(attribute.nans),
-        ]);
-    }
-    Ok(table.print("  ", out)?)
+        ]
+    });
+    let titles = "scope, attribute, >values, >min, >max, >mean, >nulls, >nans";
+    Ok(table::print(out, "  ", titles.split(", "), rows)?)
 }
 
 fn print(
@@ -129,45 +129,38 @@ fn print(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     writeln!(out, "{address}")?;
-    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<12}{text}");
     let stem = Path::new(address).file_stem();
-    if let Some(name) = summary.name.as_ref().filter(|name| stem != Some(name.as_ref())) {
-        say("name", name)?;
-    }
+    let name = summary.name.clone().filter(|name| stem != Some(name.as_ref()));
+    print_facts([("name", name)], out)?;
     for (kind, level) in contents(summary) {
-        say(&kind.replace('_', " "), &describe_contents(kind, level))?;
+        print_facts([(&*kind.replace('_', " "), Some(describe_contents(kind, level)))], out)?;
     }
     let [low, high] = &summary.bounds;
     for (axis, (low, high)) in summary.axes.iter().zip(low.iter().zip(high)) {
-        say(&axis.name, &describe_extent(*low, *high, axis))?;
+        print_facts([(&*axis.name, Some(describe_extent(*low, *high, axis)))], out)?;
     }
-    if let Some(crs) = &summary.crs {
-        say("CRS", &describe_crs(crs))?;
-    }
-    say("chunks", &describe_chunk(&summary.chunk_shape, summary))?;
-    if let Some(bins) = &summary.bin_shape {
-        say("bins", &describe_chunk(bins, summary))?;
-    }
-    say("compression", &describe_codecs(summary))?;
-    if let Some(cells) = &summary.shard_shape {
-        say("shards", &format!("{cells} cells on each axis, as declared"))?;
-    }
-    if summary.capabilities.iter().any(|token| token == "dense_manifests") {
-        say("manifests", "dense")?;
-    }
-    if let Some(stored) = summary.stored {
+    let chunk = |shape: &Vec<f64>| describe_chunk(shape, summary);
+    let shards = |cells: &serde_json::Value| format!("{cells} cells on each axis, as declared");
+    let is_dense = summary.capabilities.iter().any(|token| token == "dense_manifests");
+    let size = summary.stored.map(|stored| {
         let files = table::format_count(stored.objects, "file");
-        say("size", &format!("{} in {files}", table::bytes(stored.bytes)))?;
-    }
-    if let Some(head) = head {
-        say("commits", &table::count(head))?;
-    }
-    say("format", &summary.version)?;
-    if !summary.required_capabilities.is_empty() {
-        say("requires", &join_words(&summary.required_capabilities))?;
-    }
+        format!("{} in {files}", table::bytes(stored.bytes))
+    });
+    let facts = [
+        ("CRS", summary.crs.as_ref().map(describe_crs)),
+        ("chunks", Some(chunk(&summary.chunk_shape))),
+        ("bins", summary.bin_shape.as_ref().map(chunk)),
+        ("compression", Some(describe_codecs(summary))),
+        ("shards", summary.shard_shape.as_ref().map(shards)),
+        ("manifests", is_dense.then(|| "dense".to_owned())),
+        ("size", size),
+        ("commits", head.map(table::count)),
+        ("format", Some(summary.version.clone())),
+        ("requires", join_words(&summary.required_capabilities)),
+    ];
+    print_facts(facts, out)?;
     if full {
-        print_conventions(summary, &mut say)?;
+        print_facts(list_conventions(summary), out)?;
     }
     writeln!(out, "\nlevels")?;
     levels(summary, out)?;
@@ -185,31 +178,30 @@ fn print(
     Ok(())
 }
 
-/// Prints what the documents say of the layout.
-fn print_conventions(
-    summary: &Summary,
-    say: &mut dyn FnMut(&str, &str) -> std::io::Result<()>,
-) -> anyhow::Result<()> {
-    say("layout", &format!("family {}", summary.family))?;
-    if let Some(crs) = &summary.crs {
-        say("CRS in full", &crs.as_str().map_or_else(|| crs.to_string(), str::to_owned))?;
-    }
-    if let Some(offset) = &summary.coordinate_offset {
-        say("offset", &table::floats(offset))?;
-    }
-    if !summary.capabilities.is_empty() {
-        say("features", &join_words(&summary.capabilities))?;
-    }
-    say("links", &summary.links_convention)?;
-    say("objects", summary.object_index_convention.as_deref().unwrap_or("standard"))?;
-    say("strategy", &format!("{} across chunks", summary.cross_chunk_strategy))?;
-    if let Some(objects) = summary.parametric_objects {
-        say("parametric", &table::format_count(objects, "object"))?;
-    }
-    if !summary.headers.is_empty() {
-        say("headers", &join_words(&summary.headers))?;
-    }
-    Ok(())
+/// Prints the facts that are known, each after its name.
+fn print_facts<const N: usize>(
+    facts: [(&str, Option<String>); N],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let mut known = facts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    known.try_for_each(|(name, text)| writeln!(out, "  {name:<12}{text}"))
+}
+
+/// Returns what the documents say of the layout.
+fn list_conventions(summary: &Summary) -> [(&str, Option<String>); 9] {
+    let index = summary.object_index_convention.as_deref().unwrap_or("standard");
+    let objects = |objects| table::format_count(objects, "object");
+    [
+        ("layout", Some(format!("family {}", summary.family))),
+        ("CRS in full", summary.crs.as_ref().map(table::format_value)),
+        ("offset", summary.coordinate_offset.as_ref().map(table::floats)),
+        ("features", join_words(&summary.capabilities)),
+        ("links", Some(summary.links_convention.clone())),
+        ("objects", Some(index.to_owned())),
+        ("strategy", Some(format!("{} across chunks", summary.cross_chunk_strategy))),
+        ("parametric", summary.parametric_objects.map(objects)),
+        ("headers", join_words(&summary.headers)),
+    ]
 }
 
 /// Returns the kinds of level 0, each with its level.
@@ -290,9 +282,8 @@ fn all_levels(summary: &Summary) -> impl Iterator<Item = &LevelSummary> {
 
 fn levels(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
     let titles = ">level, >vertices, >objects, >groups, >chunks, >size, chunk, type, built by";
-    let mut table = Table::titled(titles);
-    for level in all_levels(summary) {
-        table.row(vec![
+    let rows = all_levels(summary).map(|level| {
+        vec![
             name(level),
             table::format_optional(u64::try_from(level.vertices).ok()),
             table::format_optional(level.objects),
@@ -302,9 +293,9 @@ fn levels(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
             describe_chunk(&level.chunk_shape, summary),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),
             describe_origin(level, summary),
-        ]);
-    }
-    Ok(table.print("  ", out)?)
+        ]
+    });
+    Ok(table::print(out, "  ", titles.split(", "), rows)?)
 }
 
 /// Prints each attribute once, with the levels that have it where these are not all.
@@ -324,18 +315,18 @@ fn attributes(summary: &Summary, full: bool, out: &mut dyn Write) -> anyhow::Res
     }
     writeln!(out, "\nattributes")?;
     let count = all_levels(summary).count();
-    let mut table = Table::titled("of, name, type, unit, levels, description");
-    for (attribute, levels) in found {
-        table.row(vec![
+    let rows = found.into_iter().map(|(attribute, levels)| {
+        vec![
             attribute.scope.to_owned(),
             attribute.name.clone(),
             type_words(attribute),
             attribute.unit.clone().unwrap_or_default(),
             if levels.len() == count { "all".to_owned() } else { levels.join(", ") },
             attribute.description.clone().unwrap_or_default(),
-        ]);
-    }
-    Ok(table.print("  ", out)?)
+        ]
+    });
+    let titles = "of, name, type, unit, levels, description";
+    Ok(table::print(out, "  ", titles.split(", "), rows)?)
 }
 
 /// Returns the name of a level, or of a further kind in it.
@@ -423,6 +414,6 @@ fn type_words(attribute: &AttributeSummary) -> String {
     words
 }
 
-fn join_words(words: &[String]) -> String {
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+fn join_words(words: &[String]) -> Option<String> {
+    (!words.is_empty()).then(|| words.join(", "))
 }

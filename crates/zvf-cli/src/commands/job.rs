@@ -20,7 +20,7 @@ use zvf::Error;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
-use crate::target::{self, NewFile, Out};
+use crate::target::{self, Out};
 
 /// What is written, and how.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Job {
             written
         } else {
             target::check_overwrite(path, self.overwrite)?;
-            let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+            let mut file = Out::file(path, session.interrupt())?;
             let written =
                 self.copy(session, format, sources, Target::file(&mut file), &options).await?;
             file.finish()?;
@@ -187,14 +187,11 @@ impl Job {
                 "notes": notes,
             });
             session.print(&value, |out| {
-                let mut words = vec![table::format_count(report.vertices, "vertex")];
-                if report.objects > 0 {
-                    words.push(table::format_count(report.objects, "object"));
-                }
-                if report.elements > 0 {
-                    words.push(table::format_count(report.elements, "element"));
-                }
-                Ok(writeln!(out, "{} in {}", words.join(", "), self.output)?)
+                let Report { vertices, objects, elements, .. } = *report;
+                let further = [(objects, "object"), (elements, "element")];
+                let further = further.into_iter().filter(|(n, _)| *n > 0);
+                let counts = table::counts([(vertices, "vertex")].into_iter().chain(further));
+                Ok(writeln!(out, "{counts} in {}", self.output)?)
             })?;
         }
         session.print_notices(late.into_iter().chain(notes))?;

@@ -37,9 +37,11 @@ pub(crate) mod validate;
 #[cfg(feature = "serve")]
 pub(crate) mod view;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zvf::Kind;
+
+use crate::outcome::Usage;
 
 /// Names files, with commas between them.
 pub(crate) fn join_paths(files: &[PathBuf]) -> String {
@@ -49,6 +51,21 @@ pub(crate) fn join_paths(files: &[PathBuf]) -> String {
 /// Names kinds, with commas between them.
 pub(crate) fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
     kinds.into_iter().map(Kind::token).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a path as text, which addresses are.
+pub(crate) fn text_of(path: &Path) -> Result<&str, Usage> {
+    let text = path.to_str();
+    text.ok_or_else(|| Usage::new(format!("the path is not valid UTF-8: {}", path.display())))
+}
+
+/// Makes an address absolute, for processes that work in another folder.
+pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    if path.contains("://") {
+        return Ok(path.to_owned());
+    }
+    Ok(text_of(&std::path::absolute(path)?)?.to_owned())
 }
 
 /// Returns whether an address is a URL of something that is not a file of this machine.

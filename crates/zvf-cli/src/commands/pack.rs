@@ -1,11 +1,12 @@
 //! `zvf pack` and `zvf unpack`: a whole store in one `.tet` file, and the reverse.
 
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use zvf::store::Build;
+use zvf::Store;
+use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
 
 use crate::commands::coding::Zstd;
@@ -74,29 +75,14 @@ impl Pack {
         let new =
             AtomicTensorFile::create_gated(&self.file, self.overwrite, session.interrupt().gate());
         let mut new = new.with_context(failed)?;
-        let progress = session.progress("packing");
-        let on_progress = |packed: &PackCounts| progress.count("", packed.cells, "cell");
-        let watched = Watched::new(new.file(), session.interrupt().clone());
-        let buffered = BufWriter::with_capacity(BUFFER, watched);
-        let packed = zvf::tensor::pack(&store, buffered, &options, on_progress).await;
-        if session.interrupt().is_stopped() {
-            return Err(Interrupted.into());
-        }
-        let (buffered, packed) = packed.with_context(failed)?;
-        drop(buffered); // the buffer was flushed
+        let packed = write_pack(session, &store, (&mut new, &self.file), &options).await?;
         session.check_maps()?;
         new.publish().with_context(failed)?;
-        drop(progress);
         let file = self.file.display().to_string();
         session.print(&table::place_json("file", &file, &packed)?, |out| {
-            Ok(writeln!(
-                out,
-                "{file}: {}, {} of {}, {}",
-                table::format_count(packed.documents, "document"),
-                table::format_count(packed.cells, "cell"),
-                table::format_count(packed.arrays, "array"),
-                table::bytes(packed.bytes)
-            )?)
+            let counts = table::counts([(packed.documents, "document"), (packed.cells, "cell")]);
+            let arrays = table::format_count(packed.arrays, "array");
+            Ok(writeln!(out, "{file}: {counts} of {arrays}, {}", table::bytes(packed.bytes))?)
         })?;
         session.finish(&store)
     }
@@ -107,25 +93,47 @@ impl Unpack {
         let store = session.batch_store(&self.file).await?;
         check_nested(&self.file, &self.new)?;
         let options = session.build_options(self.overwrite);
-        let failed = || format!("cannot write {}", self.new);
-        let build = Build::begin(&self.new, options).await.with_context(failed)?;
-        let progress = session.progress("unpacking");
-        let on_progress = |done: &UnpackCounts| progress.count("", done.chunks, "chunk");
-        let done = zvf::tensor::unpack(&store, build, on_progress).await;
-        let done = done.with_context(failed)?;
-        drop(progress);
+        let done = write_unpacked(session, &store, &self.new, options).await;
+        let done = done.with_context(|| format!("cannot write {}", self.new))?;
         session.print(&table::place_json("store", &self.new, &done)?, |out| {
-            Ok(writeln!(
-                out,
-                "{}: {}, {} in {}",
-                self.new,
-                table::format_count(done.documents, "document"),
-                table::format_count(done.chunks, "chunk"),
-                table::format_count(done.objects, "object")
-            )?)
+            let counts = table::counts([(done.documents, "document"), (done.chunks, "chunk")]);
+            let objects = table::format_count(done.objects, "object");
+            Ok(writeln!(out, "{}: {counts} in {objects}", self.new)?)
         })?;
         session.finish(&store)
     }
+}
+
+/// Writes a store into the file at `path`, which is not published yet.
+pub(crate) async fn write_pack(
+    session: &Session,
+    store: &Store,
+    (new, path): (&mut AtomicTensorFile, &Path),
+    options: &PackOptions,
+) -> anyhow::Result<PackCounts> {
+    let progress = session.progress("packing");
+    let on_progress = |packed: &PackCounts| progress.count("", packed.cells, "cell");
+    let watched = Watched::new(new.file(), session.interrupt().clone());
+    let buffered = BufWriter::with_capacity(BUFFER, watched);
+    let packed = zvf::tensor::pack(store, buffered, options, on_progress).await;
+    if session.interrupt().is_stopped() {
+        return Err(Interrupted.into());
+    }
+    let (_flushed, packed) = packed.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(packed)
+}
+
+/// Writes a packed store as a new one.
+pub(crate) async fn write_unpacked(
+    session: &Session,
+    store: &Store,
+    new: &str,
+    options: BuildOptions,
+) -> anyhow::Result<UnpackCounts> {
+    let build = Build::begin(new, options).await?;
+    let progress = session.progress("unpacking");
+    let on_progress = |done: &UnpackCounts| progress.count("", done.chunks, "chunk");
+    Ok(zvf::tensor::unpack(store, build, on_progress).await?)
 }
 
 /// The size of the write buffer in bytes.

@@ -24,8 +24,7 @@ use zvf::{Error, Store, Timeouts};
 use crate::arguments::{size, word};
 use crate::commands::destination::{InPlace, check_nested};
 use crate::commands::edit;
-use crate::commands::is_remote_url;
-use crate::commands::task::make_absolute;
+use crate::commands::{is_remote_url, make_absolute, text_of};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -194,7 +193,8 @@ impl Pyramid {
         let address = &match &self.new {
             Some(new) => {
                 staging = self.copy(new, session).await?;
-                staging.as_ref().map_or(Ok(new.as_str()), address_inside)?.to_owned()
+                let made = staging.as_ref().map(|staging| text_of(staging.path())).transpose()?;
+                made.unwrap_or(new).to_owned()
             }
             None if is_beside => self.store.clone(),
             None => in_place.insert(InPlace::begin(&self.store, true, session)?).address.clone(),
@@ -304,7 +304,7 @@ impl Pyramid {
         let build = match &staging {
             Some(staging) => {
                 let options = BuildOptions { store: options.store, ..inside_staging() };
-                Build::begin(address_inside(staging)?, options).await
+                Build::begin(text_of(staging.path())?, options).await
             }
             None => Build::begin(new, options).await,
         };
@@ -461,11 +461,6 @@ async fn build_beside(
     let operation = json!({"op": "pyramid"});
     let report = zvf::edit::commit_levels(&place, (head, &operation), &built, &commit)?;
     Ok((reports, Some(report)))
-}
-
-/// Returns the address of a folder until it is published.
-fn address_inside(staging: &StagingDir) -> anyhow::Result<&str> {
-    staging.path().to_str().context("the name of the folder is not valid UTF-8")
 }
 
 /// Returns how a store is written in a folder that is synced and published later.

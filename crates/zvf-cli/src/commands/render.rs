@@ -18,7 +18,7 @@ use crate::commands::query::with_advice;
 use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, format_count};
-use crate::target::{NewFile, check_extension};
+use crate::target::{Out, check_extension};
 
 /// Draw a level: an image of its points, lines or faces from one viewpoint.
 ///
@@ -100,8 +100,8 @@ impl Render {
         let query = self.query(&options)?;
         let drawn = session.during("drawing", render(&reader, &query, &options)).await;
         let picture = with_advice(&reader, drawn).await?;
-        let mut file = NewFile::create(&self.output, session.interrupt())?;
-        picture.write_png(file.writer())?;
+        let mut file = Out::file(&self.output, session.interrupt())?;
+        picture.write_png(&mut file)?;
         file.finish()?;
         let seconds = begun.elapsed().as_secs_f64();
         session.print(&self.json(&picture, seconds), |out| {
@@ -178,9 +178,10 @@ impl Render {
 fn sentence(picture: &Picture) -> String {
     let counts =
         [(picture.points(), "point"), (picture.lines(), "line"), (picture.faces(), "face")];
-    let drawn = counts.into_iter().filter(|(count, _)| *count > 0);
-    let words: Vec<String> = drawn.map(|(count, thing)| format_count(count, thing)).collect();
-    let words = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    let mut words = table::counts(counts.into_iter().filter(|(count, _)| *count > 0));
+    if words.is_empty() {
+        words.push_str("nothing");
+    }
     let range = picture.range().map(|[low, high]| {
         let [low, high] = [low, high].map(table::number);
         format!(", colours from {low} to {high}")

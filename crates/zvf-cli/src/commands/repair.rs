@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use zvf::Timeouts;
 use zvf::clean::State;
 use zvf::edit::DataRepair;
@@ -16,7 +16,7 @@ use super::destination::InPlace;
 use super::validate;
 use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
-use crate::table::{self, count, format_count};
+use crate::table::{count, format_count};
 
 /// Repair metadata that contradicts the data: lists, counts, flags and tokens.
 ///
@@ -73,11 +73,8 @@ impl Repair {
             round += 1;
             let mut plan = self.plan_repairs(&address, session, (&name, &empty)).await?;
             rewrites = take_rewrites(&mut plan);
-            if session.json() {
-                write_json((&plan, &rewrites), self.apply, &tidied, &mut session.out())?;
-            } else {
-                write_text(&plan, &rewrites, &mut session.out())?;
-            }
+            let planned = to_json((&plan, &rewrites), self.apply, &tidied);
+            session.print(&planned, |out| write_text(&plan, &rewrites, out))?;
             let Some(place) = place.as_ref().filter(|_| !plan.is_empty() && round <= ROUNDS) else {
                 break plan;
             };
@@ -86,8 +83,9 @@ impl Repair {
             let backup = backup.with_context(|| format!("cannot repair {}", self.store))?;
             // With a journal, the history keeps what was replaced.
             let backup = backup.filter(|_| !in_place.has_journal());
-            if let (Some(backup), false) = (backup, session.json()) {
-                writeln!(session.out(), "done; the replaced objects are kept in {backup}")?;
+            if let Some(backup) = backup {
+                let kept = format!("done; the replaced objects are kept in {backup}");
+                session.print_text(kept)?;
             }
         };
         if self.plan {
@@ -101,9 +99,7 @@ impl Repair {
             }
         }
         let report = validate::look(session, &self.store, &Options::default()).await?;
-        if !session.json() {
-            writeln!(session.out(), "{}: {}", self.store, validate::sum(&report))?;
-        }
+        session.print_text(format!("{}: {}", self.store, validate::sum(&report)))?;
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
     }
 
@@ -115,24 +111,15 @@ impl Repair {
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
     fn tidy(&self, session: &Session) -> anyhow::Result<Vec<PathBuf>> {
-        let found = match zvf::clean::list_beside(&self.store) {
-            Ok(found) => found,
-            Err(error) => {
-                session.print_notices([validate::unknown_leftovers(&error)])?;
-                Vec::new()
-            }
-        };
-        let found = found.into_iter().filter(|leftover| leftover.state != State::InUse);
+        let found = validate::leftovers(&self.store, session)?.into_iter();
         let (going_on, scratch): (Vec<_>, Vec<_>) =
             found.partition(|leftover| leftover.state == State::Resumable);
         if self.apply {
             zvf::clean::remove_beside(&self.store)?;
         }
-        if !session.json() {
-            for leftover in &scratch {
-                let folder = leftover.path.display();
-                writeln!(session.out(), "remove {folder} (temporary files of a killed command)")?;
-            }
+        for leftover in &scratch {
+            let folder = leftover.path.display();
+            session.print_text(format!("remove {folder} (temporary files of a killed command)"))?;
         }
         session.print_notices(going_on.iter().map(ToString::to_string))?;
         Ok(scratch.into_iter().map(|leftover| leftover.path).collect())
@@ -147,14 +134,9 @@ impl Repair {
         let folder = zvf::publish::KeyedFolder::new(zvf::publish::Disk::default(), path);
         let empty = folder.list_empty_folders()?.into_iter();
         let empty: Vec<PathBuf> = empty.map(|(folder, _modified)| folder).collect();
-        if !session.json() {
-            for folder in &empty {
-                writeln!(
-                    session.out(),
-                    "remove {} (empty, left by a killed command)",
-                    folder.display()
-                )?;
-            }
+        for folder in &empty {
+            let folder = folder.display();
+            session.print_text(format!("remove {folder} (empty, left by a killed command)"))?;
         }
         Ok(empty)
     }
@@ -224,12 +206,11 @@ fn write_text(
     Ok(())
 }
 
-fn write_json(
+fn to_json(
     (plan, rewrites): (&Plan, &[(DataRepair, Finding)]),
     apply: bool,
     scratch: &[PathBuf],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> Value {
     let change = |change: &Change| {
         json!({
             "path": change.path,
@@ -239,15 +220,14 @@ fn write_json(
             "bytes": change.after.len(),
         })
     };
-    let plan = json!({
+    json!({
         "applied": apply,
         "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
         "rewrites": rewrites.iter().map(|(_, finding)| validate::json_value(finding)).collect::<Vec<_>>(),
         "scratch": scratch,
         "more": plan.more,
         "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),
-    });
-    table::json(&plan, out)
+    })
 }
 
 /// The number of listed findings that cannot be repaired.

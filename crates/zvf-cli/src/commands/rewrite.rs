@@ -249,7 +249,6 @@ fn report(session: &Session, address: &str, done: &MigrationCounts) -> CommandRe
     let MigrationCounts { levels, cells, links, objects, stored_bytes, .. } = *done;
     session.print(&table::place_json("store", address, done)?, |out| {
         let counts = [(levels, "level"), (cells, "cell"), (links, "link"), (objects, "object row")];
-        let counts = counts.map(|(n, thing)| table::format_count(n, thing)).join(", ");
-        Ok(writeln!(out, "{address}: {counts}, {}", table::bytes(stored_bytes))?)
+        Ok(writeln!(out, "{address}: {}, {}", table::counts(counts), table::bytes(stored_bytes))?)
     })
 }

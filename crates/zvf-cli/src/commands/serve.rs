@@ -191,31 +191,24 @@ pub(crate) async fn serve_until_interrupt(
     let flag = session.ask_first();
     let described = server.describe();
     let root = server.url();
-    let pages: Vec<String> = described["stores"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|store| store["page"].as_str())
-        .map(|page| format!("{root}{page}"))
-        .collect();
+    let stores = described["stores"].as_array().map_or(&[][..], Vec::as_slice);
+    // The name of each store, and one of its addresses.
+    let list = |key: &'static str| {
+        stores.iter().filter_map(move |store| Some((store["name"].as_str()?, store[key].as_str()?)))
+    };
+    let pages: Vec<String> = list("page").map(|(_, page)| format!("{root}{page}")).collect();
     if session.json() {
         writeln!(session.out(), "{described}")?;
     } else {
         writeln!(session.out(), "{root}/")?;
-        for (name, page) in server.store_names().iter().zip(&pages) {
+        for ((name, _), page) in list("page").zip(&pages) {
             writeln!(session.out(), "  {name}  {page}")?;
         }
         if let Some(page) = described["page"].as_str() {
             writeln!(session.out(), "  all of them  {root}{page}")?;
         }
-        for store in described["stores"].as_array().into_iter().flatten() {
-            if let Some(view) = store["neuroglancer"].as_str() {
-                writeln!(
-                    session.out(),
-                    "  {}  {view}",
-                    store["name"].as_str().unwrap_or_default()
-                )?;
-            }
+        for (name, view) in list("neuroglancer") {
+            writeln!(session.out(), "  {name}  {view}")?;
         }
         let is_closed = has_precomputed && described["stores"][0]["neuroglancer"].is_null();
         session.print_notices(is_closed.then(|| NO_CLIENT.to_owned()))?;

@@ -1,6 +1,5 @@
 //! Commands on whole stores: `zvf vacuum`, `join`, `divide` and `attach`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -8,8 +7,8 @@ use zvf::edit::{self, CommitOptions, Division, Join, MergeIds, Refresh};
 use zvf::question::parse_box;
 
 use crate::arguments::choice;
-use crate::commands::edit::{BOUNDS, Committing, LEVELS, Writing, finish, show_notices};
-use crate::outcome::{CommandResult, Outcome, Usage, refuse};
+use crate::commands::edit::{BOUNDS, Committing, LEVELS, Writing, finish};
+use crate::outcome::{CommandResult, Usage, refuse};
 use crate::session::Session;
 
 /// Rewrite a store without rows that no object has, in one commit.
@@ -137,13 +136,6 @@ impl Divide {
             self.half_open,
             self.dry_run,
         );
-        if let (false, Ok(report)) = (session.json(), &done) {
-            for part in report["stores"].as_array().into_iter().flatten() {
-                writeln!(session.out(), "{}", part["store"].as_str().unwrap_or_default())?;
-            }
-            show_notices(report, session)?;
-            return Ok(Outcome::Clean);
-        }
         finish(done, &self.store, session)
     }
 }

@@ -66,19 +66,6 @@ async fn tasks(session: &Session, address: &str) -> anyhow::Result<Tasks> {
     Ok(Tasks::open(&folder(session, address)?).await?)
 }
 
-/// Makes an address absolute, for processes that work in another folder.
-pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
-    let path = address.strip_prefix("file://").unwrap_or(address);
-    if path.contains("://") {
-        return Ok(path.to_owned());
-    }
-    let absolute = std::path::absolute(path)?;
-    let text = absolute.to_str().map(str::to_owned);
-    text.ok_or_else(|| {
-        Usage::new(format!("the path is not valid UTF-8: {}", absolute.display())).into()
-    })
-}
-
 const EXAMPLES: &str = "Examples:
   zvf task plan validate brain.zarrvectors --work-dir plan --shares 64
   zvf task run plan --task $SLURM_ARRAY_TASK_ID

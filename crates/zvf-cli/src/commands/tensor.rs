@@ -18,8 +18,8 @@ use self::convert::{Convert, Pack};
 use self::values::Values;
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
-use crate::table::{self, Table};
-use crate::target::{NewFile, check_extension};
+use crate::table;
+use crate::target::{Out, check_extension};
 
 /// Inspect dense arrays in one file: .tet, and frames of Caterva and B2ND.
 #[derive(Debug, Subcommand)]
@@ -236,29 +236,26 @@ fn info(
             table::format_count(parsed.directory().len(), "dataset"),
             table::format_count(rows.len(), "chunk")
         )?;
-        let mut table = Table::titled(">id, name, dtype, shape, chunk_shape, >chunks");
-        for tensor in &datasets {
-            let geometry = tensor.dataset().geometry();
-            table.row(vec![
+        let described = datasets.iter().map(|tensor| {
+            let geometry = tensor.dataset().geometry().ok();
+            let chunks = geometry.map(|found| table::count(found.tile_count()));
+            vec![
                 tensor.id().to_string(),
                 EscapedName(tensor.name()).to_string(),
                 dtype(tensor).to_owned(),
                 table::vector(tensor.shape()),
                 table::vector(tensor.chunk_shape()),
-                geometry.map_or_else(
-                    |_unknown| "?".to_owned(),
-                    |found| table::count(found.tile_count()),
-                ),
-            ]);
-        }
-        table.print("", out)?;
+                chunks.unwrap_or_else(|| "?".to_owned()),
+            ]
+        });
+        let titles = ">id, name, dtype, shape, chunk_shape, >chunks";
+        table::print(out, "", titles.split(", "), described)?;
         if chunks {
             writeln!(out)?;
-            let mut table = Table::titled(">#, dataset, coords, >raw, >stored, codec, >offset");
-            for (at, row, tensor) in listed.iter().take(max_rows) {
+            let shown = listed.iter().take(max_rows).map(|(at, row, tensor)| {
                 let coords: Vec<String> =
                     coords(row, tensor.shape().len()).iter().map(u64::to_string).collect();
-                table.row(vec![
+                vec![
                     at.to_string(),
                     EscapedName(tensor.name()).to_string(),
                     coords.join(","),
@@ -266,9 +263,10 @@ fn info(
                     row.stored_byte_len().to_string(),
                     codec(row).to_owned(),
                     row.payload_offset().to_string(),
-                ]);
-            }
-            table.print("", out)?;
+                ]
+            });
+            let titles = ">#, dataset, coords, >raw, >stored, codec, >offset";
+            table::print(out, "", titles.split(", "), shown)?;
             if listed.len() > max_rows {
                 let all = table::format_count(listed.len(), "chunk");
                 writeln!(out, "{max_rows} of {all}; --limit 0 lists all")?;
@@ -358,8 +356,8 @@ impl Get {
 
     fn put(&self, session: &Session, values: &Values<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.output {
-            let mut file = NewFile::create(path, session.interrupt())?;
-            values.npy(file.writer())?;
+            let mut file = Out::file(path, session.interrupt())?;
+            values.npy(&mut file)?;
             return file.finish();
         }
         if session.json() {

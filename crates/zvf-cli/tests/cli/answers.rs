@@ -1,6 +1,6 @@
 //! `zvf query`: its answers and its output formats.
 
-use crate::stores::{store, zvf};
+use crate::stores::{json_lines, store, zvf};
 
 #[test]
 fn writes_points_in_a_box_as_csv() {
@@ -27,10 +27,8 @@ fn writes_points_in_a_box_as_csv() {
 #[test]
 fn writes_objects_as_json_lines() {
     let store = store("sl3_streamlines");
-    let text =
-        zvf(&["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"]).clean();
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let args = ["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"];
+    let lines = json_lines(&zvf(&args).clean());
     assert_eq!(
         lines.iter().map(|line| line["object"].as_i64().unwrap()).collect::<Vec<_>>(),
         [7, 2]
@@ -166,6 +164,6 @@ fn filters_rows_by_conditions_on_values() {
     let (all, heavy, light) = (edges(&[]), edges(&["--where", heavy]), edges(&["--where", light]));
     assert_eq!(heavy + light, all);
     assert!(heavy > 0 && light > 0, "{heavy} of {all}");
-    let error = zvf(&["query", graph.arg(), "--where", "link.weigth > 1"]).refused(2);
-    assert!(error.contains("did you mean \"weight\"?"), "{error}");
+    zvf(&["query", graph.arg(), "--where", "link.weigth > 1"])
+        .refused_with(2, "did you mean \"weight\"?");
 }

@@ -2,26 +2,24 @@
 
 use std::fs;
 
-use crate::stores::{check_has, zvf};
+use crate::stores::{Folder, done, zvf};
 
 #[test]
 fn creates_a_store_with_the_longest_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    fs::write(at("points.csv"), "x,y\n1,2\n").unwrap();
+    let folder = Folder::new();
+    folder.write("points.csv", "x,y\n1,2\n");
     for len in [244, 251] {
-        let store = at(&"n".repeat(len));
-        assert_eq!(zvf(&["create", "--quiet", &at("points.csv"), &store]).code, 0, "{len}");
+        let store = folder.at(&"n".repeat(len));
+        done(&["create", "--quiet", &folder.at("points.csv"), &store]);
         assert_eq!(zvf(&["query", &store]).clean(), "x,y\n1,2\n");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 3);
 }
 
 #[test]
 fn creates_a_store_from_a_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (file, store) = (at("points.csv"), at("points.zarrvectors"));
+    let folder = Folder::new();
+    let (file, store) = (folder.at("points.csv"), folder.at("points.zarrvectors"));
     let rows: String = (0..300).map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
     fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
 
@@ -58,10 +56,8 @@ fn creates_a_store_from_a_table() {
     let json = zvf(&args).json();
     assert_eq!(json["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
     for option in ["--chunk", "--bin-shape"] {
-        let error =
-            zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
-        check_has(
-            &error,
+        zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused_with(
+            2,
             "expected one length, or one for each axis, found \"3 numbers for 2 axes",
         );
     }
@@ -75,13 +71,12 @@ fn creates_a_store_from_a_table() {
 
 #[test]
 fn reads_columns_by_name_and_lines_by_object() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (file, store) = (at("tracks.tsv"), at("tracks.zarrvectors"));
+    let folder = Folder::new();
+    let (file, store) = (folder.at("tracks.tsv"), folder.at("tracks.zarrvectors"));
     fs::write(&file, "lon\tlat\tid\tkind\n1\t2\t5\ta\n3\t4\t5\tb\n5\t6\t9\tc\n").unwrap();
     let columns = ["--positions", "lon,lat", "--object", "id", "--kind", "polyline"];
     let types = ["--type", "kind=<U3", "--dtype", "float32"];
-    assert_eq!(zvf(&[&["create", &file, &store, "-q"], &columns[..], &types].concat()).code, 0);
+    done(&[&["create", &file, &store, "-q"], &columns[..], &types].concat());
     assert_eq!(
         zvf(&["query", &store, "--objects", "5"]).clean(),
         "lon,lat,kind,part,object\n1,2,a,0,5\n3,4,b,0,5\n"
@@ -108,12 +103,10 @@ fn unreadable_files_are_refused() {
     let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
     let missing = at("sound.csv");
     assert!(error.contains(&format!(": {missing}: cannot read")), "{error}");
-    let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
-    assert!(error.contains("LAS"), "{error}");
+    zvf(&["create", &file, &store, "--format", "las"]).refused_with(3, "LAS");
     let unknown = at("notes.txt");
     fs::write(&unknown, "x\n").unwrap();
-    let error = zvf(&["create", &unknown, &store]).refused(2);
-    assert!(error.contains("cannot tell the format of "), "{error}");
+    zvf(&["create", &unknown, &store]).refused_with(2, "cannot tell the format of ");
     for args in [
         &["--format", "docx"][..],
         &["--type", "x"],
@@ -143,8 +136,7 @@ fn demo_creates_a_store_of_each_kind() {
         let info = zvf(&["info", "--json", report["store"].as_str().unwrap()]).json();
         assert_eq!(info["kinds"][0], report["kind"]);
     }
-    let error = zvf(&["demo", stores.to_str().unwrap()]).refused(4);
-    assert!(error.contains("already exists"), "{error}");
+    zvf(&["demo", stores.to_str().unwrap()]).refused_with(4, "already exists");
     let text = zvf(&["demo", "--overwrite", stores.to_str().unwrap()]).clean();
     assert!(text.starts_with("kind         vertices  objects"), "{text}");
 }
@@ -176,7 +168,7 @@ fn creates_one_store_from_files_of_several_kinds() {
         "10 vertices in 3 chunks, 3 objects, 2 links; mesh: 3 vertices, 1 object, 1 link; skeleton: \
          5 vertices, 2 objects, 1 link; point_cloud: 2 vertices, 0 objects, 0 links\n"
     );
-    assert_eq!(zvf(&["validate", &store, "-q"]).code, 0);
+    done(&["validate", &store, "-q"]);
     let ids = |kind: &str| {
         let listed = zvf(&["inspect", "objects", "--json", &store, "--kind", kind]).json();
         let ids = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
@@ -189,8 +181,7 @@ fn creates_one_store_from_files_of_several_kinds() {
     assert_eq!(tree.lines().count(), 3, "{tree}");
     let second = zvf(&["inspect", "objects", &store, "2"]).clean();
     assert!(second.starts_with("object 2: skeleton, row 1 "), "{second}");
-    let refused = zvf(&["inspect", "objects", &store, "--kind", "line"]).refused(2);
-    assert!(refused.contains("level 0 holds no line"), "{refused}");
+    zvf(&["inspect", "objects", &store, "--kind", "line"]).refused_with(2, "level 0 holds no line");
     let [mesh, tree] = ["mesh", "skeleton"].map(|kind| {
         let cell = zvf(&["inspect", "cells", &store, "0.0.0", "--kind", kind]).clean();
         cell.lines().next().unwrap().to_owned()
@@ -217,25 +208,21 @@ fn creates_one_store_from_files_of_several_kinds() {
 
 #[test]
 fn ids_of_several_files_do_not_collide() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (first, second) = (at("a.csv"), at("b.csv"));
+    let folder = Folder::new();
+    let (first, second) = (folder.at("a.csv"), folder.at("b.csv"));
     fs::write(&first, "x,y,object\n1,2,5\n3,4,7\n").unwrap();
     fs::write(&second, "x,y,object\n5,6,5\n7,8,0\n").unwrap();
     for (keep, ids) in [(&[][..], vec![5, 7, 8, 13]), (&["--keep-ids"][..], vec![0, 5, 7])] {
-        let store = at(&format!("{}.zarrvectors", keep.len()));
-        assert_eq!(zvf(&[&["create", "-q", &first, &second, &store], keep].concat()).code, 0);
+        let store = folder.at(&format!("{}.zarrvectors", keep.len()));
+        done(&[&["create", "-q", &first, &second, &store], keep].concat());
         let listed = zvf(&["inspect", "objects", "--json", &store]).json();
         let actual = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
         assert_eq!(actual.collect::<Vec<_>>(), ids);
         // Several processes assign the same ids.
-        let shared = at(&format!("shared-{}.zarrvectors", keep.len()));
-        assert_eq!(
-            zvf(&[&["ingest", "plan", "-q", &first, &second, &shared], keep].concat()).code,
-            0
-        );
-        assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);
-        assert_eq!(zvf(&["ingest", "finish", "-q", &shared]).code, 0);
+        let shared = folder.at(&format!("shared-{}.zarrvectors", keep.len()));
+        done(&[&["ingest", "plan", "-q", &first, &second, &shared], keep].concat());
+        done(&["ingest", "run", "-q", &shared, "--all"]);
+        done(&["ingest", "finish", "-q", &shared]);
         assert_eq!(zvf(&["inspect", "objects", "--json", &shared]).json(), listed);
     }
 }
@@ -247,7 +234,6 @@ fn files_with_different_axes_are_refused() {
     let (tree, points, store) = (at("a.swc"), at("p.csv"), at("x.zarrvectors"));
     fs::write(&tree, "1 1 0 0 0 1 -1\n").unwrap();
     fs::write(&points, "x,y\n1,2\n").unwrap();
-    let error = zvf(&["create", &tree, &points, &store]).refused(2);
-    assert!(error.contains("the same axes in every file"), "{error}");
+    zvf(&["create", &tree, &points, &store]).refused_with(2, "the same axes in every file");
     assert!(!fs::exists(&store).unwrap());
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::stores::{Folder, zvf};
+use crate::stores::{Folder, done, zvf};
 
 /// The declarations of a store: cells per shard, whether manifests are dense, and whether the store
 /// has the columns.
@@ -135,8 +135,7 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
                 "TABLE" => table.as_str(),
                 word => word,
             });
-            let ran = zvf(&words.collect::<Vec<_>>());
-            assert_eq!(ran.code, 0, "{command}: {}{}", ran.out, ran.err);
+            done(&words.collect::<Vec<_>>());
         }
         let made = if commands.contains("NEW") { &new } else { &store };
         assert_eq!(declared(made, commands), expected, "{commands}");

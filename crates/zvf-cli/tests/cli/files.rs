@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stores::{check_has, store, zvf};
+use crate::stores::{Folder, check_has, done, json_lines, store, zvf};
 
 #[test]
 fn chooses_the_format_by_the_file_extension() {
@@ -59,8 +59,7 @@ fn a_query_that_fails_leaves_the_old_file() {
     assert!(error.starts_with("zvf: in 0/vertices"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "old");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-    let ran = zvf(&[&args[..], &["--allow-missing"]].concat());
-    assert_eq!(ran.code, 0);
+    let ran = done(&[&args[..], &["--allow-missing"]].concat());
     check_has(&ran.err, "0/vertices lists chunk 0.0.0, which does not exist: left out");
     assert!(fs::read_to_string(&file).unwrap().starts_with("x,y,z\n"));
 }
@@ -68,11 +67,9 @@ fn a_query_that_fails_leaves_the_old_file() {
 #[test]
 fn writes_edges_to_a_separate_file() {
     let store = store("gr3_links");
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (nodes, edges) = (at("nodes.csv"), at("edges.csv"));
-    let ran = zvf(&["query", store.arg(), "-o", &nodes, "--elements", &edges]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    let folder = Folder::new();
+    let (nodes, edges) = (folder.at("nodes.csv"), folder.at("edges.csv"));
+    done(&["query", store.arg(), "-o", &nodes, "--elements", &edges]);
     let count = fs::read_to_string(&nodes).unwrap().lines().count() - 1;
     let text = fs::read_to_string(&edges).unwrap();
     assert!(text.starts_with("v0,v1"), "{text}");
@@ -94,8 +91,7 @@ fn queries_every_kind_without_options() {
         ("pc3_basic", "x,y,z", "", false),
     ] {
         let store = store(id);
-        let ran = zvf(&["query", store.arg()]);
-        assert_eq!(ran.code, 0, "{id}: {}", ran.err);
+        let ran = done(&["query", store.arg()]);
         let (head, rows) = ran.out.split_once('\n').unwrap();
         assert!(head.starts_with(columns), "{id}: {head}");
         assert_eq!(head.contains("object"), id != "pc3_basic", "{id}: {head}");
@@ -103,11 +99,7 @@ fn queries_every_kind_without_options() {
             " {noun} left out, which this format cannot hold: write them with --elements FILE"
         );
         assert_eq!(ran.err.contains(&note), with_elements, "{id}: {}", ran.err);
-        let lines: Vec<serde_json::Value> = zvf(&["query", "--json", store.arg()])
-            .clean()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let lines = json_lines(&zvf(&["query", "--json", store.arg()]).clean());
         let elements = lines.iter().filter(|line| line.get("element").is_some()).count();
         assert_eq!(elements > 0, with_elements, "{id}");
         if with_elements {
@@ -137,26 +129,23 @@ fn unknown_extensions_are_refused_before_any_work() {
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
         assert!(error.contains("; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
-    let error =
-        zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")]).refused(2);
-    assert!(error.contains("cannot tell the format of --elements "), "{error}");
+    zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")])
+        .refused_with(2, "cannot tell the format of --elements ");
     for name in ["x.las", "x.swc", "x.obj"] {
-        let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(4);
-        assert!(error.contains("no/such/store"), "{error}"); // such files can be written
+        // Such files can be written.
+        zvf(&["query", "no/such/store", "-o", &at(name)]).refused_with(4, "no/such/store");
     }
     let points = store("pc3_basic");
     let args = ["query", points.arg(), "-o", &at("p.csv"), "--elements", &at("e.arrow")];
-    let error = zvf(&args).refused(2);
-    assert!(error.contains("point_cloud geometry has no edges or faces to write"), "{error}");
+    zvf(&args).refused_with(2, "point_cloud geometry has no edges or faces to write");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn files_that_exist_are_replaced_only_when_asked_for() {
     let store = store("gr3_links");
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (nodes, edges) = (at("n.csv"), at("e.csv"));
+    let folder = Folder::new();
+    let (nodes, edges) = (folder.at("n.csv"), folder.at("e.csv"));
     fs::write(&edges, "mine").unwrap();
     fs::write(&nodes, "").unwrap(); // an empty file may be replaced
     let args = ["query", "-q", store.arg(), "-o", &nodes, "--elements", &edges];
@@ -223,11 +212,10 @@ fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
 #[test]
 fn losses_of_draco_streams_are_reported_as_json() {
     let store = store("ms3_draco");
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
     let note = "vertices are Draco streams with an order of their own";
-    let losses = list_losses(store.arg(), &at("a.ply"));
+    let losses = list_losses(store.arg(), &folder.at("a.ply"));
     assert!(losses.iter().any(|loss| loss.starts_with(note)), "{losses:?}");
-    let report = zvf(&["convert", "-q", "--json", store.arg(), &at("a.zarrvectors")]).json();
+    let report = zvf(&["convert", "-q", "--json", store.arg(), &folder.at("a.zarrvectors")]).json();
     assert!(report["losses"][0].as_str().unwrap().starts_with(note), "{report}");
 }

@@ -2,22 +2,15 @@
 
 use std::path::Path;
 
-use crate::stores::{Served, store, zvf};
-
-/// Returns the output of a command that succeeds.
-fn run_ok(args: &[&str]) -> String {
-    let ran = zvf(args);
-    assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
-    ran.out
-}
+use crate::stores::{Served, done, store, zvf};
 
 fn json(args: &[&str]) -> serde_json::Value {
-    serde_json::from_str(&run_ok(&[args, &["--json"]].concat())).unwrap()
+    done(&[args, &["--json"]].concat()).value()
 }
 
 fn rows(address: &str, folder: &Path) -> String {
     let file = folder.join("rows.csv");
-    run_ok(&["query", address, "-o", file.to_str().unwrap(), "--overwrite", "--quiet"]);
+    done(&["query", address, "-o", file.to_str().unwrap(), "--overwrite", "--quiet"]);
     std::fs::read_to_string(file).unwrap()
 }
 
@@ -28,9 +21,9 @@ fn a_repository_is_edited_and_read_at_every_version() {
     let plain = store.arg();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
     let snapshot_prefix = format!("{address}?snapshot=");
-    run_ok(&["convert", plain, &address]);
+    done(&["convert", plain, &address]);
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
-    assert!(run_ok(&["validate", &address]).contains("no errors"));
+    assert!(done(&["validate", &address]).out.contains("no errors"));
     let refused = zvf(&["convert", plain, &address]);
     assert!(refused.code != 0 && refused.err.contains("already exists"), "{refused:?}");
 
@@ -39,7 +32,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     std::fs::write(&script, line).unwrap();
     let script = script.to_str().unwrap();
     for target in [plain, address.as_str()] {
-        run_ok(&["edit", target, "--script", script, "--message", "moved"]);
+        done(&["edit", target, "--script", script, "--message", "moved"]);
     }
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
     let log = json(&["history", "log", &address]);
@@ -50,14 +43,14 @@ fn a_repository_is_edited_and_read_at_every_version() {
     assert!(refused.code != 0 && refused.err.contains("never changes"), "{refused:?}");
     assert_eq!(zvf(&["history", "diff", &first, &address, "--exit-code"]).code, 1);
 
-    run_ok(&["pyramid", &address, "--refresh"]);
+    done(&["pyramid", &address, "--refresh"]);
     assert_eq!(json(&["history", "log", &address])[0]["head"], 3);
-    run_ok(&["history", "undo", &address, "--to", "1"]);
-    assert_eq!(zvf(&["history", "diff", &first, &address, "--exit-code"]).code, 0);
+    done(&["history", "undo", &address, "--to", "1"]);
+    done(&["history", "diff", &first, &address, "--exit-code"]);
     let refused = zvf(&["history", "gc", &address]);
     assert!(refused.code != 0 && refused.err.contains("garbage_collect"), "{refused:?}");
-    run_ok(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
-    assert!(run_ok(&["validate", &address]).contains("no errors"));
+    done(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
+    assert!(done(&["validate", &address]).out.contains("no errors"));
     assert_eq!(json(&["history", "log", &address])[0]["message"], "zvf rewrite");
     assert_eq!(
         json(&["history", "log", &format!("{address}?branch=main"), "--limit", "1"])
@@ -77,14 +70,14 @@ fn a_server_keeps_the_version_it_opened() {
     let store = store("gr3_pyramid");
     let folder = archives::scratch();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
-    run_ok(&["convert", store.arg(), &address]);
+    done(&["convert", store.arg(), &address]);
     let server = Served::start(&address);
     let fetch = || {
         let document = server.get("/data/brain/0/vertices/zarr.json");
         (server.get("/api/brain/info"), document, server.get("/api/brain/keys?deep=1"))
     };
     let before = fetch();
-    run_ok(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
+    done(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
     let after = fetch();
     assert!(before.0.contains("\"graph\""), "{}", before.0);
     assert!(before.1.contains("node_type") && before.2.contains("keys"), "{before:?}");

@@ -2,22 +2,18 @@
 //! afterwards.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::stores::{check_has, zvf};
+use crate::stores::{Folder, done, kill, start, zvf};
 
 /// Creates a store of `count` points in a plane, with an attribute.
-fn points(folder: &Path, count: u32) -> String {
-    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let (file, store) = (at("points.csv"), at("points.zarrvectors"));
+fn points(folder: &Folder, count: u32) -> String {
     let row = |n: u32| format!("{},{},{}\n", f64::from(n % 97), f64::from(n / 97) * 0.5, n % 5);
     let rows: String = (0..count).map(row).collect();
-    fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
-    assert_eq!(zvf(&["create", "-q", &file, &store, "--per-chunk", "500"]).code, 0);
+    let file = folder.write("points.csv", format!("x,y,n\n{rows}"));
+    let store = folder.at("points.zarrvectors");
+    done(&["create", "-q", &file, &store, "--per-chunk", "500"]);
     fs::remove_file(file).unwrap();
     store
 }
@@ -29,8 +25,8 @@ fn vertices(json: &Value) -> Vec<u64> {
 
 #[test]
 fn a_dry_run_prints_the_plan_and_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 5000);
+    let folder = Folder::new();
+    let store = points(&folder, 5000);
     let args = ["pyramid", "--dry-run", &store, "--levels", "2", "--size", "4"];
     let text = zvf(&args).clean();
     let lines: Vec<&str> = text.lines().collect();
@@ -45,8 +41,8 @@ fn a_dry_run_prints_the_plan_and_changes_nothing() {
 
 #[test]
 fn levels_are_built_listed_and_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 5000);
+    let folder = Folder::new();
+    let store = points(&folder, 5000);
     let built = zvf(&[
         "pyramid",
         "--in-place",
@@ -59,7 +55,7 @@ fn levels_are_built_listed_and_replaced() {
         "--rule",
         "n=max",
     ]);
-    let built: Value = serde_json::from_str(&built.out).unwrap();
+    let built = built.value();
     let [first, second] = vertices(&built)[..] else { panic!("{built}") };
     assert!(first < 5000 / 4 && second < first / 3, "{built}");
     assert!(built["levels"][0]["bytes"].as_u64().unwrap() > first * 16);
@@ -75,7 +71,7 @@ fn levels_are_built_listed_and_replaced() {
     let coarsest = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
     assert_eq!(coarsest.out.lines().count() as u64, second + 1);
     assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
-    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    done(&["validate", "-q", &store]);
 
     let rebuilt = zvf(&[
         "pyramid",
@@ -93,20 +89,17 @@ fn levels_are_built_listed_and_replaced() {
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
     let unchanged = zvf(&["pyramid", "--in-place", "-q", &store, "--until", "5000"]);
     assert_eq!(unchanged.out, "no coarser levels: the store has at most 5,000 vertices\n");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1, "no scratch is left");
 }
 
 #[test]
 fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 5000);
-    assert_eq!(
-        zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "2", "--size", "4"]).code,
-        0
-    );
+    let folder = Folder::new();
+    let store = points(&folder, 5000);
+    done(&["pyramid", "--in-place", "-q", &store, "--levels", "2", "--size", "4"]);
     let corner = ["--box", "0,0:1,1", "--by", "0.25,0.25"];
     let run_lines = |args: &[&str]| -> Vec<String> {
-        assert_eq!(zvf(&[&["edit", "move", &store], &corner[..]].concat()).code, 0);
+        done(&[&["edit", "move", &store], &corner[..]].concat());
         let out = zvf(args).out;
         out.lines().map(str::to_owned).collect()
     };
@@ -126,8 +119,8 @@ fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
 
 #[test]
 fn builds_additive_levels() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 4000);
+    let folder = Folder::new();
+    let store = points(&folder, 4000);
     let query = ["query", &store, "--output", "-", "--columns", "n"];
     let sorted = |text: String| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -151,15 +144,13 @@ fn builds_additive_levels() {
     assert!(
         text.contains("complete together with level 1") && text.contains("subset from 0, additive")
     );
-    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
-    let picture = folder.path().join("picture.png");
-    let picture = picture.to_str().unwrap();
-    assert_eq!(zvf(&["render", "-q", &store, "--level", "1", "--output", picture]).code, 0);
+    done(&["validate", "-q", &store]);
+    done(&["render", "-q", &store, "--level", "1", "--output", &folder.at("picture.png")]);
 
     #[cfg(feature = "reference")]
     {
-        let error = zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1"]).refused(2);
-        assert!(error.contains("put it together first"), "{error}");
+        zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1"])
+            .refused_with(2, "put it together first");
     }
     let plan = zvf(&["pyramid", "-q", "--dry-run", &store, "--levels", "0"]).clean();
     assert_eq!(plan, "level 0: 4,000 vertices\n");
@@ -176,17 +167,16 @@ fn builds_additive_levels() {
         (vertices(&info), info["levels"][0]["additive"].as_bool()),
         (vec![4000], Some(false))
     );
-    let other_folder = tempfile::tempdir().unwrap();
-    let store = points(other_folder.path(), 600);
-    let error = zvf(&["pyramid", "--in-place", "-q", &store, "--additive", "--method", "cluster"])
-        .refused(2);
-    check_has(&error, "expected keep or subset, which leave what they keep as it is");
+    let other_folder = Folder::new();
+    let store = points(&other_folder, 600);
+    zvf(&["pyramid", "--in-place", "-q", &store, "--additive", "--method", "cluster"])
+        .refused_with(2, "expected keep or subset, which leave what they keep as it is");
 }
 
 #[test]
 fn lineage_lists_parents_and_children() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 2000);
+    let folder = Folder::new();
+    let store = points(&folder, 2000);
     let built = [
         "pyramid",
         "--in-place",
@@ -199,7 +189,7 @@ fn lineage_lists_parents_and_children() {
         "--links",
         "implicit",
     ];
-    assert_eq!(zvf(&built).code, 0);
+    done(&built);
     let up = ["inspect", "lineage", "--json", &store, "--to", "2", "--vertex", "0.0/3"];
     let json = zvf(&up).json();
     let [link] = &json["links"].as_array().unwrap()[..] else { panic!("{json}") };
@@ -214,21 +204,15 @@ fn lineage_lists_parents_and_children() {
     assert!(limited.out.contains(" more: see --limit"), "{}", limited.out);
     assert!(zvf(&["info", "--full", &store]).out.contains("links to level 1, 2 vertices each"));
 
-    let error = zvf(&["inspect", "lineage", &store, "--to", "1"]).refused(2);
-    assert!(error.contains("no vertex or object is given"), "{error}");
-    assert_eq!(
-        zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--size", "6"]).code,
-        0
-    );
-    let error = zvf(&["inspect", "lineage", &store, "--to", "1", "--vertex", "0.0/3"]).refused(2);
-    assert!(error.contains("no links from level 0 to level 1"), "{error}");
+    zvf(&["inspect", "lineage", &store, "--to", "1"])
+        .refused_with(2, "no vertex or object is given");
+    done(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--size", "6"]);
+    zvf(&["inspect", "lineage", &store, "--to", "1", "--vertex", "0.0/3"])
+        .refused_with(2, "no links from level 0 to level 1");
 }
 
 /// Creates a store of a surface, points and two trees.
-fn store_of_kinds(folder: &Path) -> String {
-    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let (faces, points, store) = (at("f.ply"), at("p.csv"), at("all.zarrvectors"));
-    let mut files = vec![faces.clone(), points.clone()];
+fn store_of_kinds(folder: &Folder) -> String {
     let corner = |n: u32| format!("{} {} {}\n", n / 20, n % 20, (n % 7) as f64 * 0.1);
     let corners: String = (0..400).map(corner).collect();
     let square = |n: u32| {
@@ -239,9 +223,10 @@ fn store_of_kinds(folder: &Path) -> String {
     let header = "property float x\nproperty float y\nproperty float z\nelement face 722\n\
                   property list uchar int vertex_indices\nend_header\n";
     let ply = format!("ply\nformat ascii 1.0\nelement vertex 400\n{header}{corners}{squares}");
-    fs::write(faces, ply).unwrap();
     let row = |n: u32| format!("{},{},{},{}\n", n % 19, n / 19 % 17, n % 5, n % 3);
-    fs::write(points, format!("x,y,z,n\n{}", (0..900).map(row).collect::<String>())).unwrap();
+    let rows: String = (0..900).map(row).collect();
+    let points = folder.write("p.csv", format!("x,y,z,n\n{rows}"));
+    let mut files = vec![folder.write("f.ply", ply), points];
     for tree in 0..2 {
         let node = |n: u32| {
             format!(
@@ -252,23 +237,22 @@ fn store_of_kinds(folder: &Path) -> String {
                 i64::from(n) - i64::from(n == 0)
             )
         };
-        let file = at(&format!("{tree}.swc"));
-        fs::write(&file, (0..150).map(node).collect::<String>()).unwrap();
-        files.push(file);
+        let nodes: String = (0..150).map(node).collect();
+        files.push(folder.write(&format!("{tree}.swc"), nodes));
     }
     let mut args = vec!["create", "-q", "--per-chunk", "200"];
     args.extend(files.iter().map(String::as_str));
+    let store = folder.at("all.zarrvectors");
     args.push(&store);
-    let ran = zvf(&args);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    done(&args);
     files.iter().for_each(|file| fs::remove_file(file).unwrap());
     store
 }
 
 #[test]
 fn every_kind_of_a_store_gets_levels() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = store_of_kinds(folder.path());
+    let folder = Folder::new();
+    let store = store_of_kinds(&folder);
     let kinds = ["mesh", "point_cloud", "skeleton"];
     let args =
         ["pyramid", "--in-place", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
@@ -282,9 +266,7 @@ fn every_kind_of_a_store_gets_levels() {
     let plan = zvf(&[&args[..], &["--dry-run", "--json"]].concat()).json();
     assert_eq!(plan["levels"][5]["kind"], "skeleton");
 
-    let built = zvf(&[&args[..], &["--json", "-q"]].concat());
-    assert_eq!((built.code, built.err.as_str()), (0, ""));
-    let built: Value = serde_json::from_str(&built.out).unwrap();
+    let built = zvf(&[&args[..], &["--json", "-q"]].concat()).json();
     let info = zvf(&["info", "--json", &store]).json();
     for level in 1..=2_usize {
         let (built_level, info_of_level) = (&built["levels"][level - 1], &info["levels"][level]);
@@ -302,7 +284,7 @@ fn every_kind_of_a_store_gets_levels() {
         }
         assert_eq!(built_level["vertices"].as_u64(), Some(total));
     }
-    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    done(&["validate", "-q", &store]);
     let text = zvf(&["info", &store]).clean();
     assert!(text.contains("2 skeleton") && text.contains("simplify from 1, within "), "{text}");
     let lineage = ["inspect", "lineage", "--json", &store, "--to", "2", "--object", "2"];
@@ -324,13 +306,13 @@ fn every_kind_of_a_store_gets_levels() {
     ];
     let options =
         [&options[..], &["--size", "mesh=2", "--keep", "0.5", "--sparsity", "skeleton=2"]].concat();
-    assert_eq!(zvf(&options).code, 0);
+    done(&options);
     let info = zvf(&["info", "--json", &store]).json();
     let level = &info["levels"][1];
     let methods = [&level["method"], &level["beside"][0]["method"], &level["beside"][1]["method"]];
     assert_eq!(methods, ["cluster", "subset", "simplify"]);
     assert_eq!(level["beside"][1]["object_sparsity"], 0.5);
-    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    done(&["validate", "-q", &store]);
     for (args, message) in [
         (
             &["--method", "decimate"][..],
@@ -348,9 +330,9 @@ fn every_kind_of_a_store_gets_levels() {
 
 #[test]
 fn invalid_settings_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 600);
-    let before = fs::read_dir(folder.path()).unwrap().count();
+    let folder = Folder::new();
+    let store = points(&folder, 600);
+    let before = fs::read_dir(folder.0.path()).unwrap().count();
     for (args, message) in [
         (&["--method", "collapse"][..], "found collapse of point_cloud"),
         (&["--prune", "3"], "expected skeletons to simplify"),
@@ -364,7 +346,7 @@ fn invalid_settings_are_refused() {
         let error = zvf(&[&["pyramid", "-q", &store, &new], args].concat()).refused(2);
         assert!(error.contains(message), "{args:?}: {error}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), before);
     assert_eq!(zvf(&["pyramid", "--in-place", &store, "--links", "some"]).code, 2);
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
 }
@@ -373,42 +355,34 @@ fn invalid_settings_are_refused() {
 /// succeeds.
 #[test]
 fn a_killed_run_leaves_a_complete_store() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 60_000);
-    let build = |levels: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
-        command.args(["pyramid", "--in-place", "-q", &store, "--size", "2", "--links", "explicit"]);
-        command.args(["--levels", levels]).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    };
-    assert!(build("1").status().unwrap().success());
-    let (mut wait, mut killed) = (Duration::from_millis(1), 0);
+    let folder = Folder::new();
+    let store = points(&folder, 60_000);
+    let build = ["pyramid", "--in-place", "-q", &store, "--size", "2", "--links", "explicit"];
+    let build = |levels| [&build[..], &["--levels", levels]].concat();
+    done(&build("1"));
+    let (mut wait, mut killed) = (1, 0);
     loop {
-        let mut run = build("2").spawn().unwrap();
-        std::thread::sleep(wait);
-        let ended = run.try_wait().unwrap().is_some();
-        run.kill().unwrap();
-        run.wait().unwrap();
+        let ended = kill(start(&build("2")), wait);
         let levels = vertices(&zvf(&["info", "--json", &store]).json());
-        assert!(levels.len() == 2 || levels.len() == 3, "after {wait:?}: {levels:?}");
-        assert_eq!(zvf(&["validate", "-q", &store]).code, 0, "after {wait:?}");
+        assert!(levels.len() == 2 || levels.len() == 3, "after {wait} ms: {levels:?}");
+        done(&["validate", "-q", &store]);
         if ended {
             assert_eq!(levels.len(), 3);
             break;
         }
         killed += 1;
-        wait = wait.mul_f64(1.9);
+        wait *= 2;
     }
     assert!(killed > 1, "{killed}");
-    assert!(build("2").status().unwrap().success());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
+    done(&build("2"));
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1, "no scratch is left");
 }
 
 #[test]
 #[cfg(feature = "reference")]
 fn reference_levels_have_attributes_with_full() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = points(folder.path(), 600);
+    let folder = Folder::new();
+    let store = points(&folder, 600);
     let query = ["query", "-q", &store, "--level", "1", "--columns", "n", "--output", "-"];
     let without_full = zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1"]).clean();
     assert!(zvf(&query).refused(2).contains("n"));
@@ -416,7 +390,6 @@ fn reference_levels_have_attributes_with_full() {
         zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1", "--full"]).clean();
     assert_eq!(with_full, without_full);
     assert!(zvf(&query).clean().lines().count() > 1);
-    assert_eq!(zvf(&["validate", "-q", &store, "--depth", "5"]).code, 0);
-    let error = zvf(&["pyramid", "--in-place", "-q", &store, "--full"]).refused(2);
-    assert!(error.contains("--reference"), "{error}");
+    done(&["validate", "-q", &store, "--depth", "5"]);
+    zvf(&["pyramid", "--in-place", "-q", &store, "--full"]).refused_with(2, "--reference");
 }

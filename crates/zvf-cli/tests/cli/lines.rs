@@ -4,34 +4,24 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stores::zvf;
+use crate::stores::{Folder, done, json_lines, zvf};
 
 /// Returns the first coordinates of each line of an answer, with its object, sorted.
 fn lines(store: &str, options: &[&str]) -> Vec<(i64, Vec<i64>)> {
     let read = zvf(&[&["query", store, "--format", "jsonl", "--quiet"], options].concat());
-    let mut lines: Vec<_> = read
-        .clean()
-        .lines()
-        .map(|line| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            let positions = line["positions"].as_array().unwrap().iter();
-            let xs = positions.map(|position| position[0].as_f64().unwrap() as i64).collect();
-            (line["object"].as_i64().unwrap(), xs)
-        })
-        .collect();
+    let line = |line: Value| {
+        let positions = line["positions"].as_array().unwrap().iter();
+        let xs = positions.map(|position| position[0].as_f64().unwrap() as i64).collect();
+        (line["object"].as_i64().unwrap(), xs)
+    };
+    let mut lines: Vec<_> = json_lines(&read.clean()).into_iter().map(line).collect();
     lines.sort();
     lines
 }
 
-fn done(args: &[&str]) {
-    let ran = zvf(args);
-    assert_eq!(ran.code, 0, "{args:?}: {}{}", ran.out, ran.err);
-}
-
 #[test]
 fn two_lines_of_one_object_are_never_joined() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
     let features = r#"{"type":"FeatureCollection","features":[
 {"type":"Feature","properties":{},"geometry":{"type":"LineString","coordinates":[[2,2,0],[2.5,2,0],[3,2,0]]}},
 {"type":"Feature","properties":{},"geometry":{"type":"MultiLineString","coordinates":[[[0,0,0],[1,0,0]],[[4,0,0],[5,1,0]],[[50,50,0],[51,50,0]]]}}]}"#;
@@ -39,7 +29,7 @@ fn two_lines_of_one_object_are_never_joined() {
     let json = "{\"object\":0,\"positions\":[[2,2,0],[2.5,2,0],[3,2,0]]}\n{\"object\":1,\"positions\":[[0,0,0],[1,0,0]]}\n{\"object\":1,\"positions\":[[4,0,0],[5,1,0]]}\n{\"object\":1,\"positions\":[[50,50,0],[51,50,0]]}\n";
     let expected = [(0, vec![2, 2, 3]), (1, vec![0, 1]), (1, vec![4, 5]), (1, vec![50, 51])];
     for (name, text) in [("a.geojson", features), ("a.csv", table), ("a.jsonl", json)] {
-        let (file, store) = (at(name), at("a.zarrvectors"));
+        let (file, store) = (folder.at(name), folder.at("a.zarrvectors"));
         fs::write(&file, text).unwrap();
         done(&[
             "create",
@@ -59,12 +49,12 @@ fn two_lines_of_one_object_are_never_joined() {
         done(&["validate", "--strict", &store]);
         // Written and read again.
         for out in ["b.geojson", "b.jsonl", "b.csv"] {
-            let (out, again) = (at(out), at("b.zarrvectors"));
+            let (out, again) = (folder.at(out), folder.at("b.zarrvectors"));
             done(&["convert", "-q", &store, &out, "--overwrite"]);
             done(&["create", "-q", "--kind", "polyline", &out, &again, "--overwrite"]);
             assert_eq!(lines(&again, &[]), expected, "{name} as {out}");
         }
-        let copy = at("c.zarrvectors");
+        let copy = folder.at("c.zarrvectors");
         done(&["convert", "-q", &store, &copy, "--chunk", "3", "--overwrite"]);
         assert_eq!(lines(&copy, &[]), expected, "{name} as a store");
         // A coarser level, an edit, a merge and an append.
@@ -82,6 +72,6 @@ fn two_lines_of_one_object_are_never_joined() {
         assert_eq!(lines(&store, &[]), all, "{name}, merged");
         done(&["validate", "--strict", &store]);
         fs::remove_dir_all(&store).unwrap();
-        fs::remove_dir_all(at("a.zarrvectors.zvf")).unwrap();
+        fs::remove_dir_all(folder.at("a.zarrvectors.zvf")).unwrap();
     }
 }

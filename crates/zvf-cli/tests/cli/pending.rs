@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use archives::{tree, unapply_half};
 use tempfile::TempDir;
 
-use crate::stores::zvf;
+use crate::stores::{done, zvf};
 
 /// A store of points in several cells, from which a commit removed some points; the commit is half
 /// applied.
@@ -56,7 +56,7 @@ fn readers_see_all_of_a_half_applied_commit_and_write_nothing() {
     let before = half.files();
     assert_eq!(half.read(&store), half.points);
     assert_eq!(zvf(&["info", "--json", &store]).json()["journal"]["head"], 1);
-    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    done(&["validate", "-q", &store]);
     let packed = half.at("s.tet");
     zvf(&["pack", "-q", &store, &packed]).clean();
     assert_eq!(half.read(&packed), half.points);
@@ -75,14 +75,12 @@ fn tasks_build_on_a_half_applied_commit() {
     let (store, work) = (half.at("s.zv"), half.at("work"));
     let plan =
         ["task", "plan", "pyramid", &store, "--in-place", "--levels", "1", "--work-dir", &work];
-    assert_eq!(zvf(&plan).code, 0);
+    done(&plan);
     for step in [["task", "run", &work, "--all"].as_slice(), &["task", "finish", &work]] {
-        let ran = zvf(step);
-        assert_eq!(ran.code, 0, "{}", ran.err);
+        done(step);
     }
     assert_eq!(half.read(&store), half.points);
-    let report = zvf(&["validate", "-q", &store]);
-    assert_eq!(report.code, 0, "{}", report.out);
+    done(&["validate", "-q", &store]);
 }
 
 #[test]
@@ -94,8 +92,7 @@ fn plans_are_made_of_a_half_applied_commit() {
         let options = options.replace("PARTS", &parts);
         plan.extend(options.split_whitespace().chain(["--work-dir", &work]));
         for step in [&plan[..], &["task", "run", &work, "--all"], &["task", "finish", &work]] {
-            let ran = zvf(step);
-            assert_eq!(ran.code, 0, "{step:?}: {}{}", ran.out, ran.err);
+            done(step);
         }
         assert_eq!(half.read(&store), half.points, "{kind}");
         if kind == "convert" {

@@ -6,9 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 #[cfg(feature = "serve")]
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Output;
-#[cfg(feature = "serve")]
-use std::process::Stdio;
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 use assert_cmd::Command;
 
@@ -55,9 +54,37 @@ pub(crate) fn zvf(args: &[&str]) -> Ran {
     Ran::from(output)
 }
 
+/// Runs a command that succeeds; it may print notes.
+#[track_caller]
+pub(crate) fn done(args: &[&str]) -> Ran {
+    let ran = zvf(args);
+    assert_eq!(ran.code, 0, "{args:?}: {}{}", ran.out, ran.err);
+    ran
+}
+
+/// Starts a command whose output is read later, or not at all.
+pub(crate) fn start(args: &[&str]) -> Child {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zvf"));
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Kills a process after some milliseconds; returns whether it had ended before.
+pub(crate) fn kill(mut process: Child, wait: u64) -> bool {
+    std::thread::sleep(Duration::from_millis(wait));
+    let ended = process.try_wait().unwrap().is_some();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    ended
+}
+
+/// Returns each line of `text` as JSON.
+pub(crate) fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 /// A running `zvf serve`, which ends with it.
 #[cfg(feature = "serve")]
-pub(crate) struct Served(std::process::Child, String);
+pub(crate) struct Served(Child, String);
 
 #[cfg(feature = "serve")]
 impl Served {
@@ -128,16 +155,28 @@ impl Ran {
         self.out
     }
 
-    /// Returns the standard output as JSON.
+    /// Returns the standard output of a command that succeeds without notes, as JSON.
     pub(crate) fn json(self) -> serde_json::Value {
         serde_json::from_str(&self.clean()).unwrap()
     }
 
+    /// Returns the standard output as JSON.
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+
     /// Returns the one line on standard error, when the command ended with `code` and printed
     /// nothing else.
+    #[track_caller]
     pub(crate) fn refused(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
         assert_eq!(self.err.lines().count(), 1, "{}", self.err);
         self.err.trim_end().to_owned()
+    }
+
+    /// Checks that the command ended as [`refused`](Self::refused) has it, and that the line has `part` in it.
+    #[track_caller]
+    pub(crate) fn refused_with(self, code: i32, part: &str) {
+        check_has(&self.refused(code), part);
     }
 }

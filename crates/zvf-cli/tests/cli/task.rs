@@ -6,39 +6,34 @@ mod vacuum;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 
 use archives::{Unpacked, tree};
 
-fn run(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_zvf")).args(args).output().unwrap()
-}
+use crate::stores::{done, kill, start, zvf};
 
-fn start(args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
-    command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn run_ok(args: &[&str]) -> String {
-    let output = run(args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Returns a store of lines at several levels, and a sibling folder.
-fn unpack() -> (Unpacked, String, String) {
-    let store = Unpacked::new("sl3_pyramid");
+/// Returns the store, its address, and a sibling folder.
+fn beside(store: Unpacked) -> (Unpacked, String, String) {
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
     let address = store.path().to_str().unwrap().to_owned();
     (store, address, work)
 }
 
-fn count(work: &str, store: &str) -> usize {
-    let plan =
-        run_ok(&["task", "plan", "validate", store, "--work-dir", work, "--shares=3", "--json"]);
-    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+/// Returns a store of lines at several levels.
+fn unpack() -> (Unpacked, String, String) {
+    beside(Unpacked::new("sl3_pyramid"))
+}
+
+/// Plans with `--json`; returns the number of tasks.
+fn plan(kind: &str, work: &str, args: &[&str]) -> usize {
+    let plan = ["task", "plan", kind, "--work-dir", work, "--json"];
+    let plan = done(&[&plan[..], args].concat()).value();
+    assert_eq!(plan["kind"], kind);
     plan["tasks"].as_array().unwrap().len()
+}
+
+fn count(work: &str, store: &str) -> usize {
+    plan("validate", work, &[store, "--shares=3"])
 }
 
 #[test]
@@ -53,39 +48,29 @@ fn the_report_is_that_of_one_process_in_every_format() {
     let count = count(&work, &address);
     assert!(count > 4, "{count}");
     for task in 0..count {
-        let stdout = run_ok(&["task", "run", &work, "--task", &task.to_string()]);
+        let stdout = done(&["task", "run", &work, "--task", &task.to_string()]).out;
         assert!(stdout.ends_with(": done\n"), "{stdout}");
     }
     for form in [&[][..], &["--json"], &["--sarif", "-"]] {
-        let single = run(&[&["validate", &address], form].concat());
-        let joined = run(&[&["task", "finish", &work], form].concat());
-        assert_eq!(single.status.code(), Some(1));
-        assert_eq!(joined.status.code(), Some(1));
-        let (single, joined) = (String::from_utf8(single.stdout), String::from_utf8(joined.stdout));
-        assert_eq!(joined.unwrap(), single.unwrap(), "{form:?}");
+        let single = zvf(&[&["validate", &address], form].concat());
+        let joined = zvf(&[&["task", "finish", &work], form].concat());
+        assert_eq!((single.code, joined.code), (1, 1));
+        assert_eq!(joined.out, single.out, "{form:?}");
     }
-    run(&["task", "finish", &work, "--remove"]);
+    zvf(&["task", "finish", &work, "--remove"]);
     assert!(!Path::new(&work).exists());
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(4));
+    assert_eq!(zvf(&["task", "finish", &work]).code, 4);
 }
 
 #[test]
 fn killed_and_repeated_tasks_give_the_right_report() {
     let (_store, address, work) = unpack();
     let count = count(&work, &address);
-    let tasks: Vec<String> = (0..count).map(|task| task.to_string()).collect();
-    for task in &tasks {
-        let mut killed = start(&["task", "run", &work, "--task", task]);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        let runs = [0, 1].map(|_| start(&["task", "run", &work, "--task", task]));
-        let outputs = runs.map(|child| child.wait_with_output().unwrap());
-        assert!(outputs.iter().all(|output| output.status.success()));
-    }
-    assert_eq!(run_ok(&["task", "finish", &work]), run_ok(&["validate", &address]));
-    let repeated = run_ok(&["task", "run", &work, "--all"]);
+    run_with_kills(&work, count, || ());
+    assert_eq!(done(&["task", "finish", &work]).out, done(&["validate", &address]).out);
+    let repeated = done(&["task", "run", &work, "--all"]).out;
     assert_eq!(repeated.matches("already done").count(), count, "{repeated}");
-    run_ok(&["task", "remove", &work]);
+    done(&["task", "remove", &work]);
     assert!(!Path::new(&work).exists());
 }
 
@@ -94,20 +79,24 @@ fn failures_have_the_exit_code_of_their_cause() {
     let (_store, address, work) = unpack();
     let count = count(&work, &address);
     let last = (count - 1).to_string();
-    let early = run(&["task", "run", &work, "--task", &last]);
-    assert_eq!(early.status.code(), Some(5), "a retry may succeed");
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5));
-    let unknown = run(&["task", "run", &work, "--task", &count.to_string()]);
-    assert_eq!(unknown.status.code(), Some(2));
+    let early = zvf(&["task", "run", &work, "--task", &last]);
+    assert_eq!(early.code, 5, "a retry may succeed");
+    assert_eq!(zvf(&["task", "finish", &work]).code, 5);
+    let unknown = zvf(&["task", "run", &work, "--task", &count.to_string()]);
+    assert_eq!(unknown.code, 2);
     let other_plan = ["task", "plan", "validate", &address, "--work-dir", &work, "--depth", "3"];
-    assert_eq!(run(&other_plan).status.code(), Some(4), "the folder holds another plan");
+    assert_eq!(zvf(&other_plan).code, 4, "the folder holds another plan");
     fs::write(Path::new(&address).join("notes.txt"), "x").unwrap();
     for args in [&["task", "run", &work, "--task", "0"][..], &["task", "run", &work, "--all"]] {
-        let changed = run(args);
-        assert_eq!(changed.status.code(), Some(6), "{args:?}");
-        let stderr = String::from_utf8(changed.stderr).unwrap();
-        assert!(stderr.contains(" changed after "), "{stderr}");
+        check_changed(args);
     }
+}
+
+/// Checks that a command is refused because the store changed since it was planned.
+#[track_caller]
+fn check_changed(args: &[&str]) {
+    let changed = zvf(args);
+    assert!(changed.code == 6 && changed.err.contains(" changed after "), "{args:?}: {changed:?}");
 }
 
 /// Returns every row of the files of a folder without its line number, which restarts in each file.
@@ -133,25 +122,18 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// Plans with `--json`; returns the number of tasks.
 fn plan_parts(work: &str, args: &[&str]) -> usize {
-    let plan = ["task", "plan", "convert", "--work-dir", work, "--shares=3", "--json"];
-    let plan = run_ok(&[&plan[..], args].concat());
-    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-    assert_eq!(plan["kind"], "convert");
-    plan["tasks"].as_array().unwrap().len()
+    plan("convert", work, &[&["--shares=3"], args].concat())
 }
 
 /// Runs every task: once killed, then twice at the same time.
 fn run_with_kills(work: &str, count: usize, before_each: impl Fn()) {
     for task in (0..count).map(|task| task.to_string()) {
         before_each();
-        let mut killed = start(&["task", "run", work, "--task", &task]);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        let runs = [0, 1].map(|_| start(&["task", "run", work, "--task", &task]));
-        let outputs = runs.map(|child| child.wait_with_output().unwrap());
-        assert!(outputs.iter().all(|output| output.status.success()), "task {task}");
+        let run = ["task", "run", work, "--task", &task];
+        kill(start(&run), 0);
+        let ends = [0, 1].map(|_| start(&run)).map(|mut child: Child| child.wait().unwrap());
+        assert!(ends.iter().all(|end| end.success()), "task {task}");
     }
 }
 
@@ -174,20 +156,20 @@ fn a_divided_conversion_writes_the_same_rows() {
         assert_eq!(address, store.path().to_str().unwrap());
         fs::create_dir(at("whole")).unwrap();
         let expected = format!("{}/whole.csv", at("whole"));
-        run_ok(&[&["convert", &address, &expected], options].concat());
+        done(&[&["convert", &address, &expected], options].concat());
         let args = [&[address.as_str(), &out, "--to", "csv"], options].concat();
         let count = plan_parts(&work, &args);
         assert_eq!(count > 1, divided, "{id}");
         run_with_kills(&work, count, || {
             assert!(!Path::new(&out).exists(), "the output is not published before the end");
         });
-        let repeated = run_ok(&["task", "run", &work, "--all"]);
+        let repeated = done(&["task", "run", &work, "--all"]).out;
         assert_eq!(repeated.matches("already done").count(), count, "{repeated}");
-        let stdout = run_ok(&["task", "finish", &work]);
+        let stdout = done(&["task", "finish", &work]).out;
         let noun = if count == 1 { "part" } else { "parts" };
         assert_eq!(stdout, format!("{count} {noun} in {out}\n"));
         assert_eq!(
-            run_ok(&["task", "finish", &work, "--remove"]),
+            done(&["task", "finish", &work, "--remove"]).out,
             stdout,
             "a repeated finish reports the same"
         );
@@ -210,11 +192,10 @@ fn by_objects_divides_meshes() {
     let count = plan_parts(&work, &args);
     assert!(count > 1, "{count}");
     run_with_kills(&work, count, || ());
-    let report = run_ok(&["task", "finish", &work, "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let report = done(&["task", "finish", &work, "--json"]).value();
     assert_eq!(report["parts"].as_array().unwrap().len(), count);
     fs::create_dir(at("whole")).unwrap();
-    run_ok(&["convert", &address, &format!("{}/whole.csv", at("whole"))]);
+    done(&["convert", &address, &format!("{}/whole.csv", at("whole"))]);
     let sorted = |folder: &str| {
         let mut rows = rows(folder);
         rows.sort();
@@ -232,27 +213,27 @@ fn files_are_parts_and_changed_files_are_refused() {
     let (first, second, work, out) = (at("a.csv"), at("b.csv"), at("work"), at("out"));
     let args = [first.as_str(), &second, &out, "--separator", ";", "--to", "jsonl"];
     assert_eq!(plan_parts(&work, &args), 2);
-    run_ok(&["task", "run", &work, "--task", "0"]);
+    done(&["task", "run", &work, "--task", "0"]);
     fs::write(&second, "x;y\n3;4\n5;6\n7;8\n").unwrap();
-    assert_eq!(run(&["task", "run", &work, "--all"]).status.code(), Some(6));
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5), "a part is missing");
-    run_ok(&["task", "remove", &work]);
+    assert_eq!(zvf(&["task", "run", &work, "--all"]).code, 6);
+    assert_eq!(zvf(&["task", "finish", &work]).code, 5, "a part is missing");
+    done(&["task", "remove", &work]);
     assert_eq!(names(folder.path().to_str().unwrap()), ["a.csv", "b.csv"]);
     assert_eq!(plan_parts(&work, &args), 2);
-    let ran = run_ok(&["task", "run", &work, "--all", "--json"]);
+    let ran = done(&["task", "run", &work, "--all", "--json"]).out;
     assert!(ran.contains(r#""ran":true"#) || ran.contains(r#""ran": true"#), "{ran}");
     // The result of a task is damaged before the end: only that task runs again.
     let runs = fs::read_dir(at(".out.zvf-task/runs")).unwrap();
     let candidates: Vec<_> = runs.map(|run| run.unwrap().path().join("b.jsonl")).collect();
     let result = candidates.iter().find(|result| result.exists()).unwrap();
     fs::write(result, "{}").unwrap();
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
-    let repeated = run_ok(&["task", "run", &work, "--all"]);
+    assert_eq!(zvf(&["task", "finish", &work]).code, 3);
+    let repeated = done(&["task", "run", &work, "--all"]).out;
     assert_eq!(repeated.matches(": done").count(), 1, "{repeated}");
-    run_ok(&["task", "finish", &work, "--remove"]);
+    done(&["task", "finish", &work, "--remove"]);
     assert_eq!(fs::read_to_string(at("out/b.jsonl")).unwrap().lines().count(), 3);
     let plan = [&["task", "plan", "convert", "--work-dir", &work][..], &args].concat();
-    assert_eq!(run(&plan).status.code(), Some(4), "the output exists");
+    assert_eq!(zvf(&plan).code, 4, "the output exists");
 }
 
 #[test]
@@ -261,9 +242,7 @@ fn conversion_tasks_refuse_a_changed_store() {
     let out = format!("{work}-out");
     assert!(plan_parts(&work, &[&address, &out, "--to", "csv"]) > 1);
     fs::write(Path::new(&address).join("notes.txt"), "x").unwrap();
-    let changed = run(&["task", "run", &work, "--all"]);
-    assert_eq!(changed.status.code(), Some(6));
-    assert!(String::from_utf8(changed.stderr).unwrap().contains(" changed after "));
+    check_changed(&["task", "run", &work, "--all"]);
 }
 
 #[test]
@@ -281,10 +260,7 @@ fn options_that_cannot_be_divided_are_refused() {
         (&["--to", "csv", "--nonsense"], "--nonsense"),
     ] {
         let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out];
-        let refused = run(&[&plan[..], args].concat());
-        assert_eq!(refused.status.code(), Some(2), "{args:?}");
-        let stderr = String::from_utf8(refused.stderr).unwrap();
-        assert!(stderr.contains(message), "{stderr}");
+        zvf(&[&plan[..], args].concat()).refused_with(2, message);
     }
     assert!(!Path::new(&work).exists());
 }
@@ -294,13 +270,13 @@ fn paths_of_options_are_those_of_the_process_that_planned() {
     let (_store, address, work) = unpack();
     let out = format!("{work}-out");
     let folder = Path::new(&work).parent().unwrap();
-    run_ok(&["convert", "-q", &address, folder.join("image.trk").to_str().unwrap()]);
+    done(&["convert", "-q", &address, folder.join("image.trk").to_str().unwrap()]);
     let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out, "--to", "trk"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
     let command = command.args(plan).args(["--reference", "image.trk"]).current_dir(folder);
     assert!(command.output().unwrap().status.success());
-    run_ok(&["task", "run", &work, "--all"]);
-    run_ok(&["task", "finish", &work]);
+    done(&["task", "run", &work, "--all"]);
+    done(&["task", "finish", &work]);
     assert!(Path::new(&out).join("part-00000.trk").exists());
 }
 
@@ -315,20 +291,15 @@ fn levels_built_by_tasks_are_those_of_zvf_pyramid() {
         let (expected, store) = (Unpacked::new(id), Unpacked::new(id));
         let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));
         let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
-        run_ok(&[&["pyramid", "--in-place", expected.path().to_str().unwrap()], options].concat());
-        let plan = ["task", "plan", "pyramid", "--work-dir", &work, "--json", address];
-        let plan = run_ok(&[&plan[..], options].concat());
-        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-        let count = plan["tasks"].as_array().unwrap().len();
+        done(&[&["pyramid", "--in-place", expected.path().to_str().unwrap()], options].concat());
+        let count = plan("pyramid", &work, &[&[address], options].concat());
         assert!(count > 1, "{id}: {count}");
-        assert_eq!(run(&["task", "run", &work, "--task", "1"]).status.code(), Some(5), "too early");
+        assert_eq!(zvf(&["task", "run", &work, "--task", "1"]).code, 5, "too early");
         run_with_kills(&work, count, || assert_eq!(tree(store.path()), before));
-        let mut killed = start(&["task", "finish", &work]);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        run_ok(&["task", "finish", &work]);
+        kill(start(&["task", "finish", &work]), 0);
+        done(&["task", "finish", &work]);
         assert_eq!(tree(store.path()), tree(expected.path()), "{id}");
-        let repeated = run_ok(&["task", "finish", &work, "--remove"]);
+        let repeated = done(&["task", "finish", &work, "--remove"]).out;
         assert_eq!(repeated, format!("{address} was finished by an earlier run\n"));
         let files = names(store.path().parent().unwrap().to_str().unwrap());
         assert_eq!(files, [format!("{id}.zarrvectors")]);
@@ -339,25 +310,22 @@ fn levels_built_by_tasks_are_those_of_zvf_pyramid() {
 fn levels_are_not_published_into_a_changed_store() {
     let (_store, address, work) = unpack();
     let plan = ["task", "plan", "pyramid", "--work-dir", &work, &address, "--levels", "1"];
-    run_ok(&plan);
-    run_ok(&["task", "run", &work, "--all"]);
+    done(&plan);
+    done(&["task", "run", &work, "--all"]);
     let notes = Path::new(&address).join("notes.txt");
     fs::write(&notes, "x").unwrap();
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(6));
+    assert_eq!(zvf(&["task", "finish", &work]).code, 6);
     fs::remove_file(notes).unwrap();
     // A damaged level is built again.
     let runs = fs::read_dir(Path::new(&work).join("runs")).unwrap();
     let records: Vec<_> = runs.map(|run| run.unwrap().path().join("1.json")).collect();
     let record = records.iter().find(|record| record.exists()).unwrap();
     fs::write(record, "{}").unwrap();
-    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
-    assert!(run_ok(&["task", "run", &work, "--all"]).ends_with(": done\n"));
-    let report = run_ok(&["task", "finish", &work, "--json"]);
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(zvf(&["task", "finish", &work]).code, 3);
+    assert!(done(&["task", "run", &work, "--all"]).out.ends_with(": done\n"));
+    let report = done(&["task", "finish", &work, "--json"]).value();
     assert_eq!(report["levels"].as_array().unwrap().len(), 1);
-    for (option, message) in [("--additive", "--additive"), ("--dry-run", "--dry-run")] {
-        let refused = run(&[&plan[..], &[option]].concat());
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(String::from_utf8(refused.stderr).unwrap().contains(message));
+    for option in ["--additive", "--dry-run"] {
+        zvf(&[&plan[..], &[option]].concat()).refused_with(2, option);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stores::{store, zvf};
+use crate::stores::{done, json_lines, store, zvf};
 
 #[test]
 fn a_sound_store_is_clean() {
@@ -57,8 +57,7 @@ fn json_has_a_line_per_finding_and_a_summary() {
     let store = store("broken/vx_missing_cell");
     let ran = zvf(&["validate", "--json", store.arg()]);
     assert_eq!(ran.code, 1);
-    let lines: Vec<Value> =
-        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = json_lines(&ran.out);
     let finding = lines.iter().find(|line| line["rule"] == "C28").unwrap();
     assert_eq!((&finding["path"], &finding["cell"]), (&"0/vertices".into(), &"0.0.0".into()));
     assert_eq!((&finding["severity"], &finding["level"]), (&"error".into(), &3.into()));
@@ -72,7 +71,7 @@ fn sarif_names_the_rule_and_the_location() {
     let store = store("broken/attr_short_cell");
     let ran = zvf(&["validate", "--sarif", "-", store.arg()]);
     assert_eq!(ran.code, 1);
-    let log: Value = serde_json::from_str(&ran.out).unwrap();
+    let log = ran.value();
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     let result = &run["results"][0];
@@ -97,16 +96,15 @@ fn sarif_names_the_rule_and_the_location() {
 #[test]
 fn options_restrict_rules_levels_and_findings() {
     let store = store("broken/codec_unknown");
-    assert_eq!(zvf(&["validate", "--level", "2", store.arg()]).code, 0);
-    assert_eq!(zvf(&["validate", "--rules", "C8,P3", store.arg()]).code, 0);
+    done(&["validate", "--level", "2", store.arg()]);
+    done(&["validate", "--rules", "C8,P3", store.arg()]);
     let strict = crate::stores::store("broken/fi_trailing_bytes");
-    assert_eq!(zvf(&["validate", strict.arg()]).code, 0);
+    done(&["validate", strict.arg()]);
     assert_eq!(zvf(&["validate", "--strict", strict.arg()]).code, 1);
     let warned = crate::stores::store("pc3_fragment_attrs");
     let ran = zvf(&["validate", "--max-findings", "1", warned.arg()]);
     assert!(ran.out.contains("  and 3 more\n"), "{}", ran.out);
-    let sampled = zvf(&["validate", "--sample", "0.5:3", warned.arg()]);
-    assert_eq!(sampled.code, 0, "{sampled:?}");
+    let sampled = done(&["validate", "--sample", "0.5:3", warned.arg()]);
     assert!(sampled.out.contains("checked a share of 0.5 of the cells"), "{}", sampled.out);
     assert!(sampled.out.ends_with(", in a sample\n"), "{}", sampled.out);
     let all = zvf(&["validate", "--max-findings", "0", warned.arg()]);
@@ -137,8 +135,7 @@ fn a_plan_is_printed_and_applied() {
     assert_eq!(plan.code, 1);
     assert_eq!(plan.out, "replace 0/zarr.json (C8)\n  vertex_count becomes 60, was 61\n");
     assert_eq!(fs::read(store.path.join("0/zarr.json")).unwrap(), before);
-    let applied = zvf(&["repair", "--apply", store.arg()]);
-    assert_eq!(applied.code, 0, "{applied:?}");
+    let applied = done(&["repair", "--apply", store.arg()]);
     assert!(applied.out.contains("done; the replaced objects are kept in "), "{}", applied.out);
     assert!(applied.out.ends_with(": no errors\n"), "{}", applied.out);
     let backup = store.path.with_file_name("lv_count_wrong.zarrvectors.zvf/repair-1/0/zarr.json");
@@ -152,8 +149,7 @@ fn folders_that_a_killed_commit_left_are_removed() {
     for has_journal in [false, true] {
         let store = store("sl3_streamlines");
         if has_journal {
-            let ran = zvf(&["edit", "rm", "-q", store.arg(), "--objects", "0"]);
-            assert_eq!(ran.code, 0, "{}", ran.err);
+            done(&["edit", "rm", "-q", store.arg(), "--objects", "0"]);
         }
         for folder in ["9/vertices/c", "0/object_attributes/q"] {
             fs::create_dir_all(store.path.join(folder)).unwrap();
@@ -161,8 +157,7 @@ fn folders_that_a_killed_commit_left_are_removed() {
         let plan = zvf(&["repair", "--plan", store.arg()]);
         assert!(plan.code == 1 && plan.out.matches("remove ").count() >= 4, "{}", plan.out);
         assert!(store.path.join("9/vertices/c").exists());
-        let applied = zvf(&["repair", "--apply", store.arg()]);
-        assert_eq!(applied.code, 0, "{}{}", applied.out, applied.err);
+        done(&["repair", "--apply", store.arg()]);
         assert!(
             !store.path.join("9").exists() && !store.path.join("0/object_attributes/q").exists()
         );
@@ -174,9 +169,8 @@ fn folders_that_a_killed_commit_left_are_removed() {
 #[test]
 fn uncertain_repairs_are_not_planned() {
     let store = store("broken/vx_missing_cell");
-    let plan = zvf(&["repair", "--plan", "--json", store.arg()]);
-    assert_eq!(plan.code, 0, "{plan:?}");
-    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    let plan = done(&["repair", "--plan", "--json", store.arg()]);
+    let plan = plan.value();
     assert_eq!(plan["changes"], Value::Array(Vec::new()));
     assert_eq!(plan["left"][0]["rule"], "C28");
 }

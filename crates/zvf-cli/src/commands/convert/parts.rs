@@ -1,15 +1,14 @@
 //! `zvf convert` in parts, each written by a task: how work is divided, and how a part is written.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use zvf::Timeouts;
 use zvf::tasks::{ConvertJob, ConvertTarget, Plan, TaskOutcome, Tasks};
 
 use super::{Convert, StoreQueries, To, is_store};
-use crate::commands::join_kinds;
 use crate::commands::recorded::{self, Recorded};
-use crate::commands::task::make_absolute;
+use crate::commands::{join_kinds, make_absolute, text_of};
 use crate::outcome::{Usage, refuse};
 use crate::session::Session;
 
@@ -123,7 +122,7 @@ pub(crate) async fn run_part(
         (None, None) => return refuse("the plan has no store and no files"),
     };
     convert.inputs = vec![input];
-    convert.output = text_of(run.path())?;
+    convert.output = text_of(run.path())?.to_owned();
     convert.part = part.cloned();
     tasks.check_store_now(&open).await?;
     let silent = session.silenced();
@@ -142,9 +141,4 @@ fn with_absolute_path(word: String) -> anyhow::Result<String> {
         }
     }
     Ok(word)
-}
-
-fn text_of(path: &Path) -> Result<String, Usage> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Usage::new(format!("the path is not valid UTF-8: {}", path.display())))
 }

@@ -1,16 +1,16 @@
 //! Editing a packed store: it is unpacked next to itself, edited there, and packed into a new file that replaces the
 //! old one in one step, unless that changed since. It has no history.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use zvf::Timeouts;
 use zvf::publish::{Disk, ScratchDir};
-use zvf::store::{Build, BuildOptions};
+use zvf::store::BuildOptions;
 use zvf::tensor::{AtomicTensorFile, PackOptions};
 
 use crate::commands::is_remote_url;
+use crate::commands::pack::{write_pack, write_unpacked};
 use crate::outcome::refuse;
 use crate::session::Session;
 
@@ -46,9 +46,8 @@ impl PackedStore {
             store: session.options(Timeouts::BATCH),
             ..BuildOptions::default()
         };
-        let build = Build::begin(&packed.folder(), options).await;
-        let unpacked = zvf::tensor::unpack(&store, build.with_context(failed)?, |_done| ());
-        session.during("unpacking", unpacked).await.with_context(failed)?;
+        let unpacked = write_unpacked(session, &store, &packed.folder(), options).await;
+        unpacked.with_context(failed)?;
         session.check_maps()?;
         Ok(Some(packed))
     }
@@ -60,19 +59,9 @@ impl PackedStore {
 
     /// Replaces the file by the edited store.
     pub(crate) async fn pack(mut self, session: &Session) -> anyhow::Result<()> {
-        let file = self.file.clone();
-        let failed = || format!("cannot write {}", file.display());
         let store = session.batch_store(&self.folder()).await?;
-        let progress = session.progress("packing");
-        let buffered = BufWriter::with_capacity(BUFFER, self.new.file());
-        let packed = zvf::tensor::pack(&store, buffered, &PackOptions::default(), |_done| ()).await;
-        let (mut buffered, _) = packed.with_context(failed)?;
-        buffered.flush()?;
-        drop(buffered);
-        drop(progress);
-        self.new.publish().with_context(failed)
+        let target = (&mut self.new, self.file.as_path());
+        write_pack(session, &store, target, &PackOptions::default()).await?;
+        self.new.publish().with_context(|| format!("cannot write {}", self.file.display()))
     }
 }
-
-/// The size of the write buffer in bytes.
-const BUFFER: usize = 1 << 20;

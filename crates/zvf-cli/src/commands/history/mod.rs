@@ -2,7 +2,6 @@
 
 mod diff;
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -11,9 +10,9 @@ use zvf::format::num::to_u64;
 
 use self::diff::Diff;
 use crate::commands::edit::{Committing, Writing, finish};
-use crate::outcome::{CommandResult, Outcome};
+use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Show, compare, undo and check out the commits of a store.
 #[derive(Debug, Subcommand)]
@@ -64,27 +63,19 @@ impl Log {
             if list.is_empty() {
                 return Ok(writeln!(out, "no commits")?);
             }
-            let mut rows =
-                Table::titled(">head, time, writer, >objects added, >removed, >changed, message");
-            for entry in &list {
-                let text =
-                    |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let rows = list.iter().map(|entry| {
+                let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
                 // Other programs that commit to a repository do not record these counts.
                 let count = |name: &str| {
                     let list = entry["objects"][name].as_array();
                     table::format_optional(list.map(|list| to_u64(list.len())))
                 };
-                rows.row(vec![
-                    entry["head"].to_string(),
-                    text(&entry["time"]),
-                    text(&entry["writer"]),
-                    count("added"),
-                    count("removed"),
-                    count("changed"),
-                    text(&entry["message"]),
-                ]);
-            }
-            Ok(rows.print("", out)?)
+                let counts = ["added", "removed", "changed"].map(count);
+                let first = [entry["head"].to_string(), text("time"), text("writer")];
+                first.into_iter().chain(counts).chain([text("message")]).collect()
+            });
+            let titles = ">head, time, writer, >objects added, >removed, >changed, message";
+            Ok(table::print(out, "", titles.split(", "), rows)?)
         })
     }
 }
@@ -188,13 +179,9 @@ pub(crate) struct Checkout {
 impl Checkout {
     fn run(self, session: &Session) -> CommandResult {
         let done = edit::checkout(session.place(&self.store)?, self.commit, Path::new(&self.out))?;
-        match session.json() {
-            true => writeln!(session.out(), "{done}")?,
-            false => {
-                writeln!(session.out(), "{} is {} at commit {}", self.out, self.store, self.commit)?
-            }
-        }
-        Ok(Outcome::Clean)
+        session.print(&done, |out| {
+            Ok(writeln!(out, "{} is {} at commit {}", self.out, self.store, self.commit)?)
+        })
     }
 }
 
@@ -239,16 +226,6 @@ impl Gc {
         };
         let place = self.writing.place(&self.store, session)?;
         let done = what().and_then(|what| edit::gc(place, what));
-        if let (false, Ok(report)) = (session.json(), &done) {
-            let removed = |name: &str| report["removed"][name].as_u64().unwrap_or_default();
-            let verb = if self.dry_run { "would remove" } else { "removed" };
-            let files = table::format_count(removed("files"), "file");
-            writeln!(
-                session.out(),
-                "{verb} {files}, {} of the journal",
-                table::bytes(removed("bytes"))
-            )?;
-        }
         finish(done, &self.store, session)
     }
 }

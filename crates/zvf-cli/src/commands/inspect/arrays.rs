@@ -7,7 +7,7 @@ use zvf::inspect::{self, ArrayEntry};
 
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// List the arrays of a store with their chunks and sizes.
 ///
@@ -49,23 +49,23 @@ impl Arrays {
 }
 
 fn print(arrays: &inspect::Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = Table::titled("array, type, shape, >chunks, >size, codecs");
     let size = |array: &ArrayEntry| array.stored.map(|stored| stored.bytes);
-    for array in &arrays.arrays {
+    let rows = arrays.arrays.iter().map(|array| {
         let mut codecs = array.codecs.join(" ");
         if let Some(shard) = &array.shard_shape {
             codecs = format!("shards of {} {codecs}", table::vector(shard));
         }
-        table.row(vec![
+        vec![
             array.path.clone(),
             array.data_type.clone(),
             array.shape.as_ref().map_or_else(|| "one per chunk".to_owned(), table::vector),
             table::format_optional(array.chunks),
             size(array).map_or_else(|| "-".to_owned(), table::bytes),
             codecs.trim_end().to_owned(),
-        ]);
-    }
-    table.print("", out)?;
+        ]
+    });
+    let titles = "array, type, shape, >chunks, >size, codecs";
+    table::print(out, "", titles.split(", "), rows)?;
     let complete = if arrays.complete { "" } else { ", those that metadata names" };
     let found = table::format_count(arrays.arrays.len(), "array");
     // Without a listing no size is known.

@@ -149,8 +149,8 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
         for item in &report.items {
             writeln!(out, "    {item}")?;
         }
-        if report.more_items > 0 && !report.items.is_empty() {
-            writeln!(out, "    and {} more: see --limit", table::count(report.more_items))?;
+        if !report.items.is_empty() {
+            table::print_rest(out, "    ", report.more_items)?;
         }
     }
     for finding in &report.findings {

@@ -10,7 +10,7 @@ use zvf::inspect::{CellFragment, CellRow, CellView};
 
 use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Decode one chunk of a level: its fragments, rows and attributes.
 ///
@@ -84,10 +84,10 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     if let Some(first) = view.vertices.first() {
-        let mut table = Table::new(&names(first));
-        view.vertices.iter().for_each(|row| table.row(cells(row)));
         writeln!(out)?;
-        table.print("  ", out)?;
+        let names = first.attributes.keys().map(String::as_str);
+        let names = ["row", "position"].into_iter().chain(names);
+        table::print(out, "  ", names, view.vertices.iter().map(cells))?;
     }
     let more = view.rows - to_u64(view.vertices.len());
     if more > 0 {
@@ -120,10 +120,6 @@ fn format_ends(ends: &[(String, u64)], own_chunk: &str) -> String {
         false => format!("{row} of {chunk}"),
     };
     ends.iter().map(end).collect::<Vec<_>>().join(" - ")
-}
-
-fn names(row: &CellRow) -> Vec<&str> {
-    ["row", "position"].into_iter().chain(row.attributes.keys().map(String::as_str)).collect()
 }
 
 fn cells(row: &CellRow) -> Vec<String> {

@@ -9,7 +9,7 @@ use zvf::question::find_groups;
 
 use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Show groups of objects: their names, members and attributes.
 ///
@@ -52,16 +52,14 @@ fn print(groups: &[GroupView], out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out, "the level has no groups")?);
     };
     let names = first.attributes.keys().map(String::as_str);
-    let names: Vec<&str> =
-        [">group", "name", ">members"].into_iter().chain(names).chain(["ids"]).collect();
-    let mut table = Table::new(&names);
-    for group in groups {
+    let names = [">group", "name", ">members"].into_iter().chain(names).chain(["ids"]);
+    let rows = groups.iter().map(|group| {
         let first_cells =
             [group.group.to_string(), group.name.clone(), table::count(group.members)];
         let attributes = group.attributes.values().map(table::format_value);
-        table.row(first_cells.into_iter().chain(attributes).chain([members(group)]).collect());
-    }
-    Ok(table.print("", out)?)
+        first_cells.into_iter().chain(attributes).chain([members(group)]).collect()
+    });
+    Ok(table::print(out, "", names, rows)?)
 }
 
 fn members(group: &GroupView) -> String {

@@ -15,7 +15,7 @@ use zvf::Error;
 
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Show which vertices of one level correspond to which of another.
 ///
@@ -86,15 +86,10 @@ impl Lineage {
         });
         session.print(&all, |out| {
             let (from, to) = (format!("level {from}"), format!("level {to}"));
-            let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
-            for LinkedEnds { from, to } in &linked_ends {
-                table.row([from, to].into_iter().flat_map(End::cells).collect());
-            }
-            table.print("", out)?;
-            if shown.len() < links.len() {
-                writeln!(out, "and {} more: see --limit", links.len() - shown.len())?;
-            }
-            Ok(())
+            let titles = [from.as_str(), ">row", "position", to.as_str(), ">row", "position"];
+            let rows = linked_ends.iter().map(|ends| [ends.from.cells(), ends.to.cells()].concat());
+            table::print(out, "", titles, rows)?;
+            Ok(table::print_rest(out, "", to_u64(links.len() - shown.len()))?)
         })
     }
 }

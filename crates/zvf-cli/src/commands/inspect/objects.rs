@@ -10,7 +10,7 @@ use zvf::{Kind, LevelReader, ObjectId};
 use crate::arguments::{Ids, ids};
 use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table::{self, Table};
+use crate::table;
 
 /// Show objects: their rows, fragments, chunks and attributes, without reading vertices.
 ///
@@ -47,8 +47,8 @@ impl Objects {
             session
                 .print(&objects, |out| objects.iter().try_for_each(|object| print(object, out)))?;
         } else {
-            let mut all = Vec::new();
-            for (n, level) in levels.iter().enumerate() {
+            let mut listed = Vec::new();
+            for level in &levels {
                 let index = level.objects().await?;
                 let slots = index.map_or(0, |index| index.slots());
                 let rows: Vec<u64> = (0..slots).take(limit).collect();
@@ -56,18 +56,18 @@ impl Objects {
                     0 => Vec::new(),
                     _ => ObjectView::read_rows(level, &rows, 0).await?,
                 };
-                if session.json() {
-                    all.extend(objects);
-                    continue;
-                }
-                if let Some(kind) = level.kinds().first().filter(|_| levels.len() > 1) {
-                    writeln!(session.out(), "{}{kind}", if n > 0 { "\n" } else { "" })?;
-                }
-                list(&objects, slots, &mut session.out())?;
+                listed.push((level.kinds().first().copied(), objects, slots));
             }
-            if session.json() {
-                table::json(&all, &mut session.out())?;
-            }
+            let all: Vec<&ObjectView> = listed.iter().flat_map(|(_, objects, _)| objects).collect();
+            session.print(&all, |out| {
+                for (n, (kind, objects, slots)) in listed.iter().enumerate() {
+                    if let Some(kind) = kind.filter(|_| levels.len() > 1) {
+                        writeln!(out, "{}{kind}", if n > 0 { "\n" } else { "" })?;
+                    }
+                    list(objects, *slots, out)?;
+                }
+                Ok(())
+            })?;
         }
         session.finish(&store)
     }
@@ -102,21 +102,15 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
         return Ok(writeln!(out, "the level has no objects")?);
     };
     let names = first.attributes.keys().map(String::as_str);
-    let names: Vec<&str> =
-        [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names).collect();
-    let mut table = Table::new(&names);
-    for object in objects {
+    let names = [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names);
+    let rows = objects.iter().map(|object| {
         let first_cells = [object.id.to_string(), object.row.to_string()];
         let counts = [table::count(object.fragments), table::count(object.chunks)];
         let attributes = object.attributes.values().map(table::format_value);
-        table.row(first_cells.into_iter().chain(counts).chain(attributes).collect());
-    }
-    table.print("", out)?;
-    let shown = to_u64(objects.len());
-    if shown < slots {
-        writeln!(out, "and {} more: see --limit", table::count(slots - shown))?;
-    }
-    Ok(())
+        first_cells.into_iter().chain(counts).chain(attributes).collect()
+    });
+    table::print(out, "", names, rows)?;
+    Ok(table::print_rest(out, "", slots.saturating_sub(to_u64(objects.len())))?)
 }
 
 fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -136,9 +130,6 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     for (chunk, fragment) in &object.references {
         writeln!(out, "    chunk {chunk}, fragment {fragment}")?;
     }
-    let shown = to_u64(object.references.len());
-    if shown < object.fragments {
-        writeln!(out, "    and {} more: see --limit", table::count(object.fragments - shown))?;
-    }
-    Ok(())
+    let more = object.fragments.saturating_sub(to_u64(object.references.len()));
+    Ok(table::print_rest(out, "    ", more)?)
 }

@@ -29,7 +29,7 @@ use crate::commands::narrow::{Narrow, first_set};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
 use crate::table;
-use crate::target::{self, NewFile, Out};
+use crate::target::{self, Out};
 
 /// Read geometry from a store: by region, by object, by value.
 ///
@@ -295,7 +295,7 @@ impl Query {
         out: Option<&'a mut dyn Write>,
         axes: &'a [String],
     ) -> anyhow::Result<AnswerSink<'a>> {
-        let file = |path: &PathBuf| NewFile::create(path, session.interrupt()).map(Out::File);
+        let file = |path: &PathBuf| Out::file(path, session.interrupt());
         let target = match (&output.file, out) {
             (Some(path), _) => file(path)?,
             (None, Some(out)) => to_stream(output.format, out),
@@ -440,10 +440,9 @@ fn print_counts(counts: &Counts, session: &Session) -> CommandResult {
     let Counts { vertices, parts, elements, .. } = *counts;
     let value = json!({"vertices": vertices, "parts": parts, "elements": elements});
     session.print(&value, |out| {
-        let mut words = vec![table::format_count(vertices, "vertex")];
-        words.extend((parts > 0).then(|| table::format_count(parts, "part")));
-        words.extend(elements.map(|elements| table::format_count(elements, "element")));
-        Ok(writeln!(out, "{}", words.join(", "))?)
+        let parts = (parts > 0).then_some((parts, "part"));
+        let further = parts.into_iter().chain(elements.map(|elements| (elements, "element")));
+        Ok(writeln!(out, "{}", table::counts([(vertices, "vertex")].into_iter().chain(further)))?)
     })
 }
 

@@ -4,7 +4,6 @@
 //! running steps finish, and the journal records all that were done.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -13,7 +12,8 @@ use serde_json::{Value as Json, json};
 
 use super::journal::{Entry, Journal, hash_all, identify};
 use super::plan::{Planned, overlaps};
-use crate::call::{Reply, Stop, call};
+use crate::call::{Reply, call};
+use crate::interrupt::Interrupt;
 use crate::outcome::Failure;
 use crate::progress::Progress;
 
@@ -22,14 +22,8 @@ use crate::progress::Progress;
 pub(super) struct Running {
     /// The number of steps that run at a time.
     pub(super) jobs: usize,
-    /// Whether steps that are done run again.
-    pub(super) again: bool,
-    /// The common options of every command line: limits, storage options.
+    /// The common options of every command line: limits, storage options, JSON.
     pub(super) common: Vec<String>,
-    /// Whether results are JSON.
-    pub(super) json: bool,
-    /// The identities of stores behind URLs, by address.
-    pub(super) remote: BTreeMap<String, String>,
 }
 
 /// Whether a step is done, and why not.
@@ -41,6 +35,13 @@ pub(super) struct Status {
     origin: BTreeMap<String, String>,
     /// Whether its existing output was left by an earlier run and may be replaced.
     replaces_own: bool,
+}
+
+impl Status {
+    /// Returns the word for what becomes of the step.
+    pub(super) const fn word(&self) -> &'static str {
+        if self.is_done { "done" } else { "to do" }
+    }
 }
 
 /// The result of a step.
@@ -56,13 +57,25 @@ pub(super) enum Ending {
     Failed { seconds: f64, failure: Failure },
 }
 
-/// Decides for each step whether it is done.
+impl Ending {
+    /// Returns the word for it.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::NotRun => "not run",
+            Self::Ran { .. } => "ran",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Decides for each step whether it is done; with `again` none is. `now` has the identities of stores behind URLs.
 pub(super) fn statuses(
     steps: &[Planned],
     journal: &Journal,
-    running: &Running,
+    mut now: Identities,
+    again: bool,
 ) -> anyhow::Result<Vec<Status>> {
-    let mut now = Identities { remote: &running.remote, identities: BTreeMap::new() };
     let mut all: Vec<Status> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let (key, origin) = key_of(steps, &all, at, step, journal, &mut now)?;
@@ -72,7 +85,7 @@ pub(super) fn statuses(
         all.push(Status { is_done, why, key, origin, replaces_own: false });
     }
     check_outputs(steps, &mut all, journal, &mut now)?;
-    if running.again {
+    if again {
         for status in &mut all {
             (status.is_done, status.why) = (false, "all steps run again");
         }
@@ -81,22 +94,16 @@ pub(super) fn statuses(
 }
 
 /// The identities of files and stores, computed once.
-struct Identities<'a> {
-    remote: &'a BTreeMap<String, String>,
-    identities: BTreeMap<String, Option<String>>,
-}
+#[derive(Debug, Default)]
+pub(super) struct Identities(pub(super) BTreeMap<String, Option<String>>);
 
-impl Identities<'_> {
+impl Identities {
     fn get(&mut self, address: &str) -> anyhow::Result<Option<String>> {
-        if address.contains("://") {
-            // Outputs behind URLs are not looked at.
-            return Ok(Some(self.remote.get(address).cloned().unwrap_or_default()));
-        }
-        if let Some(identity) = self.identities.get(address) {
+        if let Some(identity) = self.0.get(address) {
             return Ok(identity.clone());
         }
-        let found = identify(Path::new(address))?;
-        self.identities.insert(address.to_owned(), found.clone());
+        let found = identify(address)?;
+        self.0.insert(address.to_owned(), found.clone());
         Ok(found)
     }
 }
@@ -108,7 +115,7 @@ fn key_of(
     at: usize,
     step: &Planned,
     journal: &Journal,
-    now: &mut Identities<'_>,
+    now: &mut Identities,
 ) -> anyhow::Result<(String, BTreeMap<String, String>)> {
     let mut tokens = Vec::new();
     let mut origin = BTreeMap::new();
@@ -157,7 +164,7 @@ fn check_outputs(
     steps: &[Planned],
     all: &mut [Status],
     journal: &Journal,
-    now: &mut Identities<'_>,
+    now: &mut Identities,
 ) -> anyhow::Result<()> {
     let outputs: Vec<&String> = steps.iter().flat_map(|step| &step.outputs).collect();
     for output in outputs {
@@ -202,12 +209,12 @@ pub(super) fn run(
         statuses.iter().map(|status| status.is_done.then_some(Ending::Done)).collect();
     let (done, finished) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut under_way: BTreeMap<usize, Stop> = BTreeMap::new();
+        let mut under_way: BTreeMap<usize, Interrupt> = BTreeMap::new();
         let mut has_failed = false;
         loop {
             if stop.load(Ordering::Relaxed) {
                 has_failed = true;
-                under_way.values().for_each(Stop::stop);
+                under_way.values().for_each(Interrupt::stop);
             }
             while !has_failed && under_way.len() < running.jobs {
                 let ready = (0..steps.len()).find(|at| {
@@ -218,7 +225,7 @@ pub(super) fn run(
                         })
                 });
                 let Some(at) = ready else { break };
-                let (stop, done) = (Stop::default(), done.clone());
+                let (stop, done) = (Interrupt::default(), done.clone());
                 let args = command_line(&steps[at], &statuses[at], running);
                 under_way.insert(at, stop.clone());
                 scope.spawn(move || {
@@ -254,7 +261,7 @@ fn show(
     progress: &Progress,
     steps: &[Planned],
     endings: &[Option<Ending>],
-    under_way: &BTreeMap<usize, Stop>,
+    under_way: &BTreeMap<usize, Interrupt>,
 ) {
     let done = endings.iter().flatten().count();
     let names: Vec<&str> = under_way.keys().map(|at| &*steps[*at].name).collect();
@@ -268,9 +275,6 @@ fn command_line(step: &Planned, status: &Status, running: &Running) -> Vec<std::
         status.replaces_own && !is_in_place && !rest.iter().any(|word| word == "--overwrite");
     let mut words = vec!["zvf".to_owned(), verb.to_owned()];
     words.extend(running.common.iter().cloned());
-    if running.json {
-        words.push("--json".to_owned());
-    }
     if replaces {
         words.push("--overwrite".to_owned());
     }
@@ -284,11 +288,7 @@ fn command_line(step: &Planned, status: &Status, running: &Running) -> Vec<std::
 fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Result<()> {
     let mut outputs = BTreeMap::new();
     for output in &step.outputs {
-        let identity = match output.contains("://") {
-            true => Some(String::new()),
-            false => identify(Path::new(output))?,
-        };
-        outputs.extend(identity.map(|identity| (output.clone(), identity)));
+        outputs.extend(identify(output)?.map(|identity| (output.clone(), identity)));
     }
     let (key, name, origin) = (status.key.clone(), step.name.clone(), status.origin.clone());
     Ok(journal.push(Entry { key, name, outputs, origin })?)
@@ -309,25 +309,23 @@ pub(super) fn to_json(step: &Planned, status: &Status, ending: Option<&Ending>) 
         "inputs": step.inputs,
         "outputs": step.outputs,
     });
-    let more = match ending {
-        None => json!({"state": if status.is_done { "done" } else { "to do" }, "why": status.why}),
-        Some(Ending::Done) => json!({"state": "done"}),
-        Some(Ending::NotRun) => json!({"state": "not run"}),
+    entry["state"] = ending.map_or(status.word(), Ending::word).into();
+    if matches!(ending, None | Some(Ending::Ran { .. })) {
+        entry["why"] = status.why.into();
+    }
+    match ending {
+        None | Some(Ending::Done | Ending::NotRun) => {}
         Some(Ending::Ran { seconds, reply }) => {
             let text = String::from_utf8_lossy(&reply.output);
-            let result =
-                serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.trim_end()));
-            json!({"state": "ran", "why": status.why, "seconds": seconds, "result": result})
+            let result = serde_json::from_str(&text);
+            entry["seconds"] = (*seconds).into();
+            entry["result"] = result.unwrap_or_else(|_| Json::from(text.trim_end()));
         }
-        Some(Ending::Failed { seconds, failure }) => json!({
-            "state": "failed",
-            "seconds": seconds,
-            "class": failure.class.to_string(),
-            "error": failure.message,
-        }),
-    };
-    if let (Json::Object(entry), Json::Object(more)) = (&mut entry, more) {
-        entry.extend(more);
+        Some(Ending::Failed { seconds, failure }) => {
+            entry["seconds"] = (*seconds).into();
+            entry["class"] = failure.class.to_string().into();
+            entry["error"] = failure.message.clone().into();
+        }
     }
     entry
 }

@@ -8,8 +8,6 @@ mod journal;
 mod plan;
 mod recipe;
 
-use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +17,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use self::document::{Fault, Mark, START, Syntax};
-use self::execute::{Ending, Running, Status};
+use self::execute::{Ending, Identities, Running, Status};
 use self::journal::{Journal, hash_all};
 use self::plan::Planned;
 use self::recipe::Recipe;
@@ -27,7 +25,7 @@ use crate::interrupt::Interrupted;
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
-use crate::target::{NewFile, Out};
+use crate::target::Out;
 
 /// Run the steps of a recipe: convert, create, pyramid, rewrite, edit, validate, export.
 ///
@@ -82,13 +80,10 @@ impl Run {
         }
         let steps = plan::plan(&recipe).map_err(place)?;
         let jobs = usize::from(self.jobs);
-        let running = Running {
-            jobs,
-            again: self.again,
-            common: session.common_words(jobs),
-            json: session.json(),
-            remote: remote_identities(session, &steps).await?,
-        };
+        let mut common = session.common_words(jobs);
+        common.extend(session.json().then(|| "--json".to_owned()));
+        let running = Running { jobs, common };
+        let remote = remote_identities(session, &steps).await?;
         let journal = self.journal.clone().unwrap_or_else(|| {
             let mut name = path.clone().into_os_string();
             name.push(".journal");
@@ -96,11 +91,11 @@ impl Run {
         });
         if self.dry_run {
             let journal = Journal::read(&journal)?;
-            let statuses = execute::statuses(&steps, &journal, &running)?;
+            let statuses = execute::statuses(&steps, &journal, remote, self.again)?;
             return self.print_plan(session, &steps, &statuses);
         }
         let mut journal = Journal::open(&journal)?;
-        let statuses = execute::statuses(&steps, &journal, &running)?;
+        let statuses = execute::statuses(&steps, &journal, remote, self.again)?;
         let stop = session.ask_first();
         let bar = session.progress("running");
         let asked = Arc::clone(&stop);
@@ -135,8 +130,7 @@ impl Run {
             .collect();
         session.print(&json!({"steps": all}), |out| {
             for (step, status) in steps.iter().zip(statuses) {
-                let state = if status.is_done { "done" } else { "to do" };
-                writeln!(out, "{state:<6} {}\n       {}", step.name, step.command())?;
+                writeln!(out, "{:<6} {}\n       {}", status.word(), step.name, step.command())?;
             }
             Ok(())
         })
@@ -148,31 +142,25 @@ impl Run {
         steps: &[Planned],
         statuses: &[Status],
         endings: &[Ending],
-    ) -> anyhow::Result<()> {
+    ) -> CommandResult {
         let all = steps.iter().zip(statuses).zip(endings);
         let all = all.map(|((step, status), ending)| execute::to_json(step, status, Some(ending)));
         let report = json!({"recipe": self.recipe, "steps": all.collect::<Vec<_>>()});
         if let Some(path) = &self.report {
-            let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+            let mut file = Out::file(path, session.interrupt())?;
             table::json(&report, &mut file)?;
             file.finish()?;
         }
-        if session.json() {
-            return table::json(&report, &mut session.out());
-        }
-        for (step, ending) in steps.iter().zip(endings) {
-            match ending {
-                Ending::Done => writeln!(session.out(), "done    {}", step.name)?,
-                Ending::NotRun => writeln!(session.out(), "not run {}", step.name)?,
-                Ending::Failed { .. } => writeln!(session.out(), "failed  {}", step.name)?,
-                Ending::Ran { reply, .. } => {
-                    writeln!(session.out(), "ran     {}", step.name)?;
+        session.print(&report, |out| {
+            for (step, ending) in steps.iter().zip(endings) {
+                writeln!(out, "{:<7} {}", ending.word(), step.name)?;
+                if let Ending::Ran { reply, .. } = ending {
                     let text = String::from_utf8_lossy(&reply.output);
-                    text.lines().try_for_each(|line| writeln!(session.out(), "        {line}"))?;
+                    text.lines().try_for_each(|line| writeln!(out, "        {line}"))?;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -191,17 +179,14 @@ fn read(path: &Path) -> anyhow::Result<Result<Recipe, Fault>> {
 }
 
 /// Returns the identities of the stores behind URLs: hashes of their root documents.
-async fn remote_identities(
-    session: &Session,
-    steps: &[Planned],
-) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut all = BTreeMap::new();
+async fn remote_identities(session: &Session, steps: &[Planned]) -> anyhow::Result<Identities> {
+    let mut all = Identities::default();
     for input in steps.iter().flat_map(|step| &step.inputs) {
         let is_made = steps.iter().any(|step| step.outputs.contains(input));
-        if input.contains("://") && !is_made && !all.contains_key(input) {
+        if input.contains("://") && !is_made && !all.0.contains_key(input) {
             let store = session.batch_store(input).await?;
             let root = String::from_utf8_lossy(&store.root_json()).into_owned();
-            all.insert(input.clone(), hash_all([root.as_str()]));
+            all.0.insert(input.clone(), Some(hash_all([root.as_str()])));
         }
     }
     Ok(all)

@@ -350,6 +350,19 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_has_all_steps() {
+        let schema: serde_json::Value = serde_json::from_str(super::super::SCHEMA).unwrap();
+        let step = &schema["properties"]["steps"]["items"];
+        for verb in Verb::ALL {
+            let (word, to) = (verb.token(), verb.needs_output().then_some("to"));
+            assert!(step["properties"][word].is_object(), "{word}");
+            let required: Vec<_> = [word].into_iter().chain(to).collect();
+            let all = step["oneOf"].as_array().unwrap();
+            assert!(all.iter().any(|one| one["required"] == serde_json::json!(required)), "{word}");
+        }
+    }
+
+    #[test]
     fn unknown_variables_are_named() {
         let mut vars = Vars::default();
         let mark = Mark { line: 4, column: 2 };

@@ -8,8 +8,9 @@ use serde_json::json;
 use zvf::Timeouts;
 use zvf::tasks::{Plan as TaskPlan, Tasks};
 
-use super::{folder, make_absolute};
+use super::folder;
 use crate::commands::convert;
+use crate::commands::make_absolute;
 use crate::commands::pyramid;
 use crate::commands::recorded::Recorded;
 use crate::commands::validate::CheckOptions;

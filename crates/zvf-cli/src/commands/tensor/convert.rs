@@ -10,7 +10,8 @@ use zvf::format::num::to_u64;
 use zvf::store::{BloscCompressor, BloscShuffle};
 use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
 
-use crate::outcome::{CommandResult, Usage, refuse};
+use crate::commands::coding::{block_codec, shuffle};
+use crate::outcome::{CommandResult, Usage};
 use crate::session::Session;
 use crate::table;
 
@@ -22,8 +23,8 @@ pub(crate) struct Convert {
     /// The new file or folder. Its extension determines the form: .tet, .b2nd, .caterva, .zarr.
     new: String,
     /// The form, where the extension does not determine it: tet, b2nd, b2nd-folder, caterva or zarr.
-    #[arg(long, value_name = "FORM")]
-    to: Option<String>,
+    #[arg(long, value_name = "FORM", value_parser = form)]
+    to: Option<ArrayForm>,
     /// The dataset of a .tet file; not needed where there is one only.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
@@ -61,68 +62,47 @@ struct ChunkOptions {
         long = "codec",
         alias = "compressor",
         value_name = "NAME[:LEVEL]",
-        default_value = "zstd"
+        default_value = "zstd",
+        value_parser = block_codec
     )]
-    codec: String,
+    codec: (Option<BloscCompressor>, u8),
     /// The filter of blocks: noshuffle, shuffle or bitshuffle.
     #[arg(
         long = "blosc-shuffle",
         alias = "shuffle",
         value_name = "NAME",
-        default_value = "shuffle"
+        default_value = "shuffle",
+        value_parser = shuffle
     )]
-    shuffle: String,
+    shuffle: BloscShuffle,
     /// Replace the new file or folder if it exists.
     #[arg(long)]
     overwrite: bool,
 }
 
 impl ChunkOptions {
-    fn options(self, session: &Session, dataset: String) -> anyhow::Result<ConvertOptions> {
-        let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is not a {what}"));
-        let (name, level) = match self.codec.split_once(':') {
-            Some((name, level)) => (name, Some(level)),
-            None => (self.codec.as_str(), None),
-        };
-        let compressor = match name {
-            "none" => None,
-            name => {
-                Some(BloscCompressor::from_name(name).ok_or_else(|| unknown("compressor", name))?)
-            }
-        };
-        let level = level.map_or(Ok(DEFAULT_LEVEL), |text| {
-            text.parse().map_err(|_source| unknown("level", text))
-        })?;
-        let shuffle = BloscShuffle::from_name(&self.shuffle);
-        let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
-        if level > 9 {
-            return refuse(format!("levels are 0 to 9, not {level}"));
-        }
-        let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
-        Ok(ConvertOptions {
+    fn options(self, session: &Session, dataset: String) -> ConvertOptions {
+        let (compressor, level) = self.codec;
+        ConvertOptions {
             chunk_shape: self.chunk,
             block_shape: self.block,
             compressor,
             level,
-            shuffle,
+            shuffle: self.shuffle,
             dataset,
             replace: self.overwrite,
-            memory,
+            memory: Memory { ceiling: session.memory_limit(), ..Memory::default() },
             gate: session.interrupt().gate().clone(),
-        })
+        }
     }
 }
 
 impl Convert {
     pub(super) async fn run(self, session: &Session) -> CommandResult {
-        let form = match &self.to {
-            Some(name) => ArrayForm::from_name(name)
-                .ok_or_else(|| Usage::new(format!("{name:?} is not a form of arrays")))?,
-            None => ArrayForm::from_path(&self.new).ok_or_else(|| {
-                Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
-            })?,
-        };
-        let options = self.chunk_options.options(session, self.name)?;
+        let form = self.to.or_else(|| ArrayForm::from_path(&self.new)).ok_or_else(|| {
+            Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
+        })?;
+        let options = self.chunk_options.options(session, self.name);
         let array = open(session, &self.array, self.dataset.as_deref()).await?;
         let progress = session.progress("converting");
         let on_progress = |done, total| progress.advance("", done, total, "chunks");
@@ -156,7 +136,7 @@ impl Convert {
 
 impl Pack {
     pub(super) async fn run(self, session: &Session) -> CommandResult {
-        let options = self.chunk_options.options(session, String::new())?;
+        let options = self.chunk_options.options(session, String::new());
         let mut arrays = Vec::with_capacity(self.arrays.len());
         for text in &self.arrays {
             let (name, address) = match text.split_once('=') {
@@ -186,8 +166,10 @@ async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow
     opened.with_context(|| format!("cannot open {address}"))
 }
 
-/// The default level of a compressor.
-const DEFAULT_LEVEL: u8 = 5;
+fn form(name: &str) -> Result<ArrayForm, String> {
+    ArrayForm::from_name(name)
+        .ok_or_else(|| "expected tet, b2nd, b2nd-folder, caterva or zarr".to_owned())
+}
 
 /// Returns the name of a dataset for its file.
 fn stem(text: &str) -> anyhow::Result<String> {

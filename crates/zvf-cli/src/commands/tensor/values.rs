@@ -14,7 +14,6 @@ use half::f16;
 use serde_json::Value;
 use zvf::format::num::{saturating_usize, usize_from_u32};
 use zvf::tensor::{Array, BlockValues};
-use zvf::tet::TensorDtype;
 
 /// Items of a known or unknown type, and its NumPy name.
 pub(super) struct Values<'a> {
@@ -26,20 +25,12 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(super) fn from_array(array: &'a Array) -> Self {
-        let descr = match array.element() {
-            TensorDtype::F16 => "<f2",
-            TensorDtype::F32 => "<f4",
-            TensorDtype::F64 => "<f8",
-            TensorDtype::I16 => "<i2",
-            TensorDtype::I32 => "<i4",
-            TensorDtype::I64 => "<i8",
-            TensorDtype::U8 => "|u1",
-            TensorDtype::U16 => "<u2",
-            TensorDtype::U32 => "<u4",
-            TensorDtype::U64 => "<u8",
-        };
-        let item = saturating_usize(array.element().size()); // 8 at most
-        Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
+        let element = array.element();
+        let order = if element.size() == 1 { '|' } else { '<' };
+        let letter = element.name().chars().next().unwrap_or_default();
+        let descr = format!("{order}{letter}{}", element.size());
+        let item = saturating_usize(element.size()); // 8 at most
+        Self { shape: array.shape(), descr, item, bytes: array.bytes() }
     }
 
     pub(super) fn from_blocks(values: &'a BlockValues) -> Self {

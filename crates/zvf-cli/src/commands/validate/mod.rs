@@ -18,19 +18,17 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
-use zvf::clean::State;
+use zvf::clean::{Leftover, State};
 use zvf::validate::{
     Depth, Finding, Observer, Options, Progress, Report, Rule, Sample, Severity, report_unopened,
     validate,
 };
 
-use zvf::Error;
-
 use crate::interrupt::Interrupted;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
-use crate::target::{NewFile, Out};
+use crate::target::Out;
 
 /// Check a store against every rule of the format, and list everything that is wrong.
 ///
@@ -99,10 +97,15 @@ impl Validate {
     }
 }
 
-/// Returns the note that nothing is known of leftovers next to a store.
-pub(crate) fn unknown_leftovers(error: &Error) -> String {
-    let why = error.message();
-    format!("cannot look for files that killed commands left next to the store: {why}")
+/// Returns what killed commands left next to a store, and says so where that is unknown.
+pub(crate) fn leftovers(store: &str, session: &Session) -> std::io::Result<Vec<Leftover>> {
+    let found = zvf::clean::list_beside(store).or_else(|error| {
+        let why = error.message();
+        let note =
+            format!("cannot look for files that killed commands left next to the store: {why}");
+        session.print_notices([note]).map(|()| Vec::new())
+    })?;
+    Ok(found.into_iter().filter(|left| left.state != State::InUse).collect())
 }
 
 /// A report to print.
@@ -120,17 +123,12 @@ impl Shown<'_> {
     /// Prints the report and a note about leftovers next to the store; returns the outcome.
     pub(crate) fn print(self, session: &Session, report: anyhow::Result<Report>) -> CommandResult {
         // Also without a store: a build may be unfinished.
-        match zvf::clean::list_beside(self.store) {
-            Ok(all) => {
-                let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
-                for left in all.into_iter().filter(|left| left.state != State::InUse) {
-                    let is_unused = left.state == State::Unused;
-                    let note = if is_unused { format!("{left}; {hint}") } else { left.to_string() };
-                    session.print_notices([note])?;
-                }
-            }
-            Err(error) => session.print_notices([unknown_leftovers(&error)])?,
-        }
+        let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
+        let notes = leftovers(self.store, session)?.into_iter().map(|left| match left.state {
+            State::Unused => format!("{left}; {hint}"),
+            State::Resumable | State::InUse | _ => left.to_string(),
+        });
+        session.print_notices(notes)?;
         let report = report?;
         let has_faults = self.check_journal(session)?;
         self.print_report(session, &report)?;
@@ -153,11 +151,9 @@ impl Shown<'_> {
                 false => writeln!(session.out(), "error: {finding}")?,
             }
         }
-        if !session.json() {
-            let records = table::format_count(records, "commit");
-            let faults = table::format_count(findings.len(), "fault");
-            writeln!(session.out(), "journal: {records}, {faults}")?;
-        }
+        let records = table::format_count(records, "commit");
+        let faults = table::format_count(findings.len(), "fault");
+        session.print_text(format!("journal: {records}, {faults}"))?;
         Ok(!findings.is_empty())
     }
 
@@ -167,7 +163,7 @@ impl Shown<'_> {
                 return sarif::write(self.store, report, &mut session.out());
             }
             Some(path) => {
-                let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+                let mut file = Out::file(path, session.interrupt())?;
                 sarif::write(self.store, report, &mut file)?;
                 file.finish()?;
             }

@@ -5,24 +5,18 @@ use std::io::Write;
 use zvf::format::num::to_u64;
 use zvf::validate::{Finding, Report, Severity};
 
-use crate::table::{bytes, count, format_count};
+use crate::table::{self, count, format_count};
 
 /// Writes the report as text.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut rest = report.findings.as_slice();
-    while let Some(first) = rest.first() {
-        let same =
-            |finding: &Finding| (finding.rule, finding.severity) == (first.rule, first.severity);
-        let n = rest.iter().take_while(|finding| same(finding)).count();
-        let (group, after) = rest.split_at(n);
-        rest = after;
-        let (rule, severity) = (first.rule, first.severity);
+    for group in report.findings.chunk_by(|a, b| (a.rule, a.severity) == (b.rule, b.severity)) {
+        let (rule, severity) = (group[0].rule, group[0].severity);
         writeln!(out, "{severity} {}: {}", rule.id, rule.wrong)?;
         for finding in group {
             writeln!(out, "  {}", place(finding))?;
         }
         let all = report.counts.iter().find(|(r, s, _)| (*r, *s) == (rule, severity));
-        let more = all.map_or(0, |(_, _, all)| all.saturating_sub(to_u64(n)));
+        let more = all.map_or(0, |(_, _, all)| all.saturating_sub(to_u64(group.len())));
         if more > 0 {
             writeln!(out, "  and {} more", count(more))?;
         }
@@ -30,17 +24,10 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
     }
     write_hidden_rules(report, out)?;
     let checked = report.checked;
-    writeln!(
-        out,
-        "checked {}, {}, {}, {}: {}, {}, {}",
-        format_count(checked.levels, "level"),
-        format_count(checked.arrays, "array"),
-        format_count(checked.cells, "cell"),
-        bytes(checked.bytes),
-        format_count(checked.rows, "row"),
-        format_count(checked.objects, "object"),
-        format_count(checked.links, "link"),
-    )?;
+    let places = [(checked.levels, "level"), (checked.arrays, "array"), (checked.cells, "cell")];
+    let items = [(checked.rows, "row"), (checked.objects, "object"), (checked.links, "link")];
+    let (places, bytes) = (table::counts(places), table::bytes(checked.bytes));
+    writeln!(out, "checked {places}, {bytes}: {}", table::counts(items))?;
     write_skipped(report, out)?;
     writeln!(out, "{address}: {}", sum(report))?;
     Ok(())
@@ -52,17 +39,17 @@ fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
         "names" => "nothing lists it here".to_owned(),
         what => format!("{} {what}, of which {} are kept", finding.found, finding.expected),
     };
-    let mut rest: Vec<(String, &Finding)> = report.skipped.iter().map(|f| (reason(f), f)).collect();
-    while let Some((first, _)) = rest.first() {
-        let first = first.clone();
-        let (same, remaining): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(r, _)| *r == first);
-        let places = same.iter().map(|(_, f)| match f.path.as_str() {
-            "" => format!("{} of the store", f.rule.id),
-            path => format!("{} of {path}", f.rule.id),
-        });
-        let places: Vec<String> = places.collect();
-        writeln!(out, "not checked, {first}: {}", places.join(", "))?;
-        rest = remaining;
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for finding in &report.skipped {
+        let path = if finding.path.is_empty() { "the store" } else { &finding.path };
+        let (reason, place) = (reason(finding), format!("{} of {path}", finding.rule.id));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, places)) => places.push(place),
+            None => reasons.push((reason, vec![place])),
+        }
+    }
+    for (reason, places) in reasons {
+        writeln!(out, "not checked, {reason}: {}", places.join(", "))?;
     }
     if let Some(sample) = report.sample {
         let share = sample.share();

@@ -46,6 +46,13 @@ impl Cluster {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
+    /// Replaces the objects on S3 with the store.
+    fn reset(&self, files: &[(String, Vec<u8>)]) {
+        self.s3.remove("brain.zarrvectors");
+        self.s3.remove("brain.zarrvectors.zvf");
+        self.s3.put("brain.zarrvectors", files);
+    }
+
     /// Runs a shell line with access to `zvf` and the bucket.
     fn shell(&self, line: &str, number: Option<usize>) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_zvf")).parent().unwrap();
@@ -182,9 +189,7 @@ fn a_divided_vacuum_on_s3_leaves_the_same_store() {
     cluster.run_ok("zvf vacuum whole.zarrvectors", None);
     let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
-        cluster.s3.remove("brain.zarrvectors");
-        cluster.s3.remove("brain.zarrvectors.zvf");
-        cluster.s3.put("brain.zarrvectors", &files);
+        cluster.reset(&files);
         let stages =
             cluster.plan(&format!("zvf task plan vacuum {STORE} --work-dir {WORK} --shares 3"));
         cluster.run(scheduler, WORK, &stages);
@@ -197,13 +202,6 @@ fn a_divided_vacuum_on_s3_leaves_the_same_store() {
 }
 
 impl Cluster {
-    /// Replaces the objects on S3 with the store.
-    fn reset(&self, files: &[(String, Vec<u8>)]) {
-        self.s3.remove("brain.zarrvectors");
-        self.s3.remove("brain.zarrvectors.zvf");
-        self.s3.put("brain.zarrvectors", files);
-    }
-
     fn check_no_scratch(&self) {
         let mut names =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -276,7 +274,6 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
         |key| key.starts_with("0/") && before.contains_key(key) || key.starts_with("0/links/")
     ));
 
-    cluster.s3.remove("brain.zarrvectors.zvf");
     cluster.reset(&files);
     cluster.run_ok(
         &format!("zvf pyramid {STORE} s3://bucket/coarse.zarrvectors --levels 1 --tolerance 2"),
