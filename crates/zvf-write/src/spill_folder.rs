@@ -86,9 +86,8 @@ fn make(parent: &Path) -> Result<ScratchDir> {
     let (disk, target) = (Disk::default(), parent.join(NAME));
     // What cannot be removed now, such as the folder of another user, does no harm.
     drop(remove_leftovers(&disk, &target));
-    ScratchDir::create_next_to(&disk, &target).map_err(|error| match error {
-        PublishError::Io(cause) => Error::scratch(cause),
-        error => error.into(),
+    ScratchDir::create_next_to(&disk, &target).map_err(|error| {
+        if let PublishError::Io(cause) = error { Error::scratch(cause) } else { error.into() }
     })
 }
 
