@@ -13,11 +13,19 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnDescPtr;
 use zvf_error::{Error, Result};
-use zvf_formats::{BatchWriter, other_columns};
+use zvf_format::num::saturating_usize;
+use zvf_formats::{BatchWriter, Opened, Target, WriteOptions, other_columns};
 use zvf_model::Batch;
 
 use crate::batch::named_record_batch;
 use crate::{Form, from_arrow_error};
+
+/// Opens a writer of batches.
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -> Opened<'a> {
+    let format = if form == Form::Parquet { "Parquet" } else { "Arrow" };
+    let file = RecordFile::new(target.into_file(format)?, form, options.memory);
+    ArrowWriter::new(file, options.first_column).into_sink()
+}
 
 /// A file of record batches, which begins with the first of them.
 pub(crate) struct RecordFile<W: Write> {
@@ -34,13 +42,12 @@ enum Encoder<W: Write> {
 }
 
 impl<W: Write> RecordFile<W> {
-    pub(crate) const fn new(out: W, form: Form) -> Self {
-        Self { out: Some(out), form, encoder: None, row_group_bytes: ROW_GROUP_BYTES }
-    }
-
-    /// Sets the number of bytes at which a row group of Parquet ends: at most 16 MiB, as without this.
-    pub(crate) fn with_row_group_bytes(self, bytes: usize) -> Self {
-        Self { row_group_bytes: bytes.clamp(1, ROW_GROUP_BYTES), ..self }
+    /// Creates a file whose row groups fit the memory of a writer.
+    pub(crate) fn new(out: W, form: Form, memory: u64) -> Self {
+        // Encoding a row group takes several times its bytes.
+        let bytes = saturating_usize(memory / ROW_GROUPS_OF_MEMORY);
+        let row_group_bytes = bytes.clamp(1, ROW_GROUP_BYTES);
+        Self { out: Some(out), form, encoder: None, row_group_bytes }
     }
 
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -183,6 +190,8 @@ fn from_parquet_error(error: ParquetError) -> Error {
     from_arrow_error(ArrowError::from(error))
 }
 
+/// The number of row groups that the memory limit could hold.
+const ROW_GROUPS_OF_MEMORY: u64 = 16;
 /// Approximate bytes of a row group, which a Parquet writer holds in memory.
 const ROW_GROUP_BYTES: usize = 16 << 20;
 
@@ -190,13 +199,13 @@ const ROW_GROUP_BYTES: usize = 16 << 20;
 mod tests {
 
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    use zvf_metadata::Dtype;
-    use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts, Value};
+    use zvf_model::{Categories, Field, Kind, ObjectId, Parts, Value};
 
     use super::*;
+    use crate::shared::column;
 
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
+    fn begin<W: Write>(out: W, form: Form) -> ArrowWriter<W> {
+        ArrowWriter::new(RecordFile::new(out, form, 1 << 30), "place")
     }
 
     /// Returns three vertices of two lines with a column of each kind, their first coordinates from `x` on.
@@ -224,7 +233,7 @@ mod tests {
 
     #[test]
     fn parquet_reads_back() {
-        let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "place");
+        let mut writer = begin(Vec::new(), Form::Parquet);
         writer.write(&batch(1)).unwrap();
         writer.write(&batch(2)).unwrap();
         let file = bytes::Bytes::from(writer.finish().unwrap());
@@ -258,8 +267,8 @@ mod tests {
     #[test]
     fn arrow_reads_back() {
         let batches = || [batch(1), batch(2)];
-        let mut file = ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "place");
-        let mut stream = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "place");
+        let mut file = begin(Vec::new(), Form::File);
+        let mut stream = begin(Vec::new(), Form::Stream);
         for batch in batches() {
             file.write(&batch).unwrap();
             stream.write(&batch).unwrap();
@@ -278,33 +287,19 @@ mod tests {
         let more = plain().with_field(Field::new("n", column("int8", 1, &[0]))).unwrap();
         let message = "InvalidArgument, a batch has other columns than the first: place FixedSizeList(1 x \
              non-null UInt8),n Int8 instead of place FixedSizeList(1 x non-null UInt8)";
-        for mut writer in [
-            ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "place"),
-            ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "place"),
-        ] {
+        for form in [Form::File, Form::Stream, Form::Parquet] {
+            let mut writer = begin(Vec::new(), form);
             writer.write(&plain()).unwrap();
             assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
             writer.write(&plain()).unwrap();
         }
-        let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "place");
-        writer.write(&plain()).unwrap();
-        assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
     }
 
     #[test]
     fn writes_an_empty_file_without_a_batch() {
-        assert!(
-            ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "position")
-                .finish()
-                .unwrap()
-                .is_empty()
-        );
-        assert!(
-            ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position")
-                .finish()
-                .unwrap()
-                .is_empty()
-        );
+        for form in [Form::File, Form::Parquet] {
+            assert!(begin(Vec::new(), form).finish().unwrap().is_empty());
+        }
     }
 
     #[test]
@@ -318,12 +313,12 @@ mod tests {
                 Ok(())
             }
         }
-        let mut writer = ArrowWriter::new(RecordFile::new(Full, Form::File), "place");
+        let mut writer = begin(Full, Form::File);
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
         let error = writer.finish().err().unwrap();
         assert_eq!(error.to_string(), "Io, cannot write: writing failed before");
-        let mut writer = ArrowWriter::new(RecordFile::new(Full, Form::Parquet), "place");
+        let mut writer = begin(Full, Form::Parquet);
         writer.write(&batch(1)).unwrap(); // buffered until the row group is full
         assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
     }

@@ -13,11 +13,11 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::crs::{code_of, is_wgs84, utm_projjson};
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, Opened, Target, WriteOptions, cannot_hold,
-    finish_fields, free_name,
+    FeatureShape, FeatureSink, FeatureWriter, FieldBuilder, Opened, Target, WriteOptions,
+    cannot_hold, free_name,
 };
+use zvf_model::Field;
 use zvf_model::flow::{Header, Loss};
-use zvf_model::{ColumnBuilder, Field};
 
 use crate::column::attribute_array;
 use crate::files::RecordFile;
@@ -26,7 +26,7 @@ use crate::{Form, from_arrow_error, wkb};
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -> Opened<'a> {
     let format = if form == Form::Parquet { "GeoParquet" } else { "GeoArrow" };
     let sink = Out {
-        file: RecordFile::new(target.into_file(format)?, form),
+        file: RecordFile::new(target.into_file(format)?, form, options.memory),
         form,
         fields: Vec::new(),
         wkb: Vec::new(),
@@ -34,13 +34,13 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -
         crs: Json::Null,
         geometry: String::new(),
     };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, format)))
 }
 
 struct Out<'a> {
     file: RecordFile<Target<'a>>,
     form: Form,
-    fields: Vec<(Field, ColumnBuilder)>,
+    fields: Vec<FieldBuilder>,
     wkb: Vec<Vec<u8>>,
     summary: GeometrySummary,
     crs: Json,
@@ -91,7 +91,7 @@ impl Out<'_> {
 
     /// Writes the buffered rows.
     fn flush(&mut self) -> Result<()> {
-        let columns = finish_fields(&mut self.fields);
+        let columns = FieldBuilder::take_all(&mut self.fields);
         let columns: Vec<(ArrowField, ArrayRef)> =
             columns.iter().map(attribute_array).collect::<Result<_>>()?;
         let (fields, mut arrays): (Vec<ArrowField>, Vec<ArrayRef>) = columns.into_iter().unzip();
@@ -127,10 +127,7 @@ impl FeatureSink for Out<'_> {
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
         let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
         self.geometry = free_name("geometry", "geometry_", is_taken);
-        self.fields = fields
-            .iter()
-            .map(|field| (field.clone(), ColumnBuilder::empty_like(&field.column)))
-            .collect();
+        self.fields = FieldBuilder::list(fields);
         let mut losses = Vec::new();
         self.crs = match &header.crs {
             Some(crs @ Json::Object(_)) => crs.clone(),
@@ -153,11 +150,8 @@ impl FeatureSink for Out<'_> {
     }
 
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
-        for ((like, builder), field) in self.fields.iter_mut().zip(fields) {
-            if like.categories != field.categories {
-                like.categories.clone_from(&field.categories);
-            }
-            builder.push_row(&field.column, row);
+        for (builder, field) in self.fields.iter_mut().zip(fields) {
+            builder.push(field, row..row + 1);
         }
         let mut bytes = Vec::new();
         if !shape.parts.is_empty() {
@@ -189,10 +183,10 @@ const BATCH_ROWS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, Spec, Target, WriteOptions};
-    use zvf_model::flow::Piece;
+    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats_gis::GEOJSON;
 
-    use crate::shared::{create, open};
+    use crate::shared::{convert, open, pieces};
     use crate::{GEOARROW, GEOPARQUET};
 
     const TEXT: &str = r#"{"type":"FeatureCollection","features":[
@@ -201,26 +195,16 @@ mod tests {
 {"type":"Feature","id":8,"properties":{"a":3,"t":"y","b":false},"geometry":{"type":"LineString","coordinates":[[0,1,5],[2,3,5]]}}
 ]}"#;
 
-    fn pieces(bytes: Vec<u8>, format: &'static Spec) -> Vec<Piece> {
-        let input = Input::reader(std::io::Cursor::new(bytes));
-        open(input, Some(format), &ReadOptions::default())
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap()
-    }
-
     #[test]
     fn features_come_back() {
         for format in [&GEOPARQUET, &GEOARROW] {
             let input = Input::reader(TEXT.as_bytes());
-            let reader =
-                open(input, Some(&zvf_formats_gis::GEOJSON), &ReadOptions::default()).unwrap();
-            let mut out = Vec::new();
-            let writer =
-                create(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
-            assert_eq!(zvf_formats::copy(reader, writer).unwrap().objects, 3);
-            let expected = pieces(TEXT.as_bytes().to_vec(), &zvf_formats_gis::GEOJSON);
-            assert_eq!(pieces(out, format), expected, "{format}");
+            let options = ReadOptions::default();
+            let reader = open(input, Some(&GEOJSON), &options).unwrap();
+            let (out, report) = convert(reader, format, &WriteOptions::default()).unwrap();
+            assert_eq!(report.objects, 3);
+            let expected = pieces(TEXT.as_bytes(), &GEOJSON, &options);
+            assert_eq!(pieces(&out, format, &options), expected, "{format}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! batch, column   a batch as a record batch: columns are shared, not copied
 //! files           files of record batches
 //! read            tables of vertices, and features
-//! write           tables; geoparquet: features
+//! geoparquet      features
 //! wkb             geometries in well-known binary
 //! ```
 //!
@@ -23,7 +23,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 mod wkb;
-mod write;
 
 pub use batch::record_batch;
 pub use column::attribute_array;
@@ -39,7 +38,7 @@ pub const ARROW: Spec = Spec {
     extensions: &["arrow", "feather", "ipc"],
     recognizes: |start| start.bytes.starts_with(b"ARROW1"),
     read: |bytes, options| read::open(bytes, options, Form::File),
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Form::File))),
+    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::File))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
@@ -50,7 +49,7 @@ pub const ARROWS: Spec = Spec {
     extensions: &["arrows"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, Form::Stream),
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Form::Stream))),
+    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::Stream))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
@@ -61,7 +60,7 @@ pub const PARQUET: Spec = Spec {
     extensions: &["parquet"],
     recognizes: |start| start.bytes.starts_with(b"PAR1"),
     read: |bytes, options| read::open(bytes, options, Form::Parquet),
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Form::Parquet))),
+    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::Parquet))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 

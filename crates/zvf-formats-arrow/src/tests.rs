@@ -11,14 +11,11 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 
 use crate::batch::*;
+use crate::shared::column as small_column;
 
 fn floats(values: &[f32], width: u32) -> Column {
     let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
     Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
-}
-
-fn small_column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 #[test]

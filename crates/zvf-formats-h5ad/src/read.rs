@@ -65,13 +65,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let cells = format_count(nan_count, "cell");
         column_notes.push(format!("{cells} without a position: it is NaN"));
     }
-    let geometry = WholeGeometry {
-        fields,
-        records: vec![("h5ad".to_owned(), obs.to_record(&key))],
-        left_out,
-        notes: column_notes,
-        ..WholeGeometry::new(kind, positions)
-    };
+    let mut geometry = WholeGeometry::new(kind, positions, fields)?;
+    geometry.header.records.push(("h5ad".to_owned(), obs.to_record(&key)));
+    geometry.header.left_out = left_out;
+    geometry.header.notes = column_notes;
     geometry.into_reader("h5ad", options)
 }
 

@@ -224,11 +224,11 @@ const NAME: &str = "h5ad";
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, Target, WriteOptions};
+    use zvf_formats::{Input, ReadOptions, WriteOptions};
     use zvf_model::flow::Piece;
 
     use crate::H5AD;
-    use crate::shared::{create, open};
+    use crate::shared::{convert, open};
 
     #[test]
     fn cells_come_back() {
@@ -241,11 +241,10 @@ mod tests {
                 (reader.collect::<Result<Vec<Piece>, _>>().unwrap(), records)
             };
             let expected = read(Input::path(folder.join(name)));
-            let mut out = Vec::new();
             let reader =
                 open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
-            let writer = create(&H5AD, Target::stream(&mut out), &WriteOptions::default()).unwrap();
-            assert_eq!(zvf_formats::copy(reader, writer).unwrap().vertices, 40);
+            let (out, report) = convert(reader, &H5AD, &WriteOptions::default()).unwrap();
+            assert_eq!(report.vertices, 40);
             let found = read(Input::reader(std::io::Cursor::new(out)));
             assert_eq!(found.1, expected.1, "{name}");
             let ([Piece::Vertices(found)], [Piece::Vertices(expected)]) =

@@ -60,15 +60,15 @@ pub use error::{
 };
 pub use read::crs::describe_crs;
 pub use read::features::{
-    Coordinates, FeatureBatcher, FeatureCell, FeatureColumns, FeatureShape, FirstPass,
-    GeometrySummary, PartKind, ShapePart, with_units,
+    FeatureCell, FeatureColumns, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, PartKind,
+    ShapePart, with_units,
 };
 pub use read::flatbuffer::{FlatTable, StrayOffset};
 pub use read::geometry::{
-    VertexOwners, WholeFile, WholeGeometry, categorical_field, number_column, open_companion,
+    WholeFile, WholeGeometry, categorical_field, number_column, open_companion, slice_batch,
     text_field, whole_numbers,
 };
-pub use read::labels::{LabelCollector, batch_rows, is_long, stream_error};
+pub use read::labels::{AddText, batch_rows, fit_texts, text_bytes};
 pub use read::lines::{Lines, MAX_LINE_BYTES};
 pub use read::packed::{decode_base64, encode_base64, inflate, unpack_lz4, unpack_xz};
 pub use read::percent_encoding::decode_percent;
@@ -76,7 +76,8 @@ pub use read::polygon::Corners;
 pub use read::record::{VertexBuilder, block_rows};
 pub use read::roles::{
     AXES, FieldNames, MAX_AXES, MAX_CORNERS, OBJECT, PART, RecordField, RecordTable,
-    check_position_type, default_axes, describe_owner_ids, owner_at, point_kind, record_bytes,
+    build_vertices, check_position_type, default_axes, describe_owner_ids, owner_at, point_kind,
+    record_bytes,
 };
 pub use read::source::{RandomFile, RecordNumbers, Sequence, slice_len};
 pub use read::values::{
@@ -92,11 +93,11 @@ pub use read::{
 };
 pub use spec::{Spec, Start, WriteFn, begins_with_element, recognizes_nothing};
 pub use table::{
-    Scalar, ScalarSource, Table, field_value, gather_rows, json_items, owner_ids, row_to_json,
-    shortest_float, value_name, value_places, value_to_json, whole_number,
+    Scalar, ScalarSource, Table, arrange_rows, field_value, gather_rows, json_items, owner_ids,
+    row_to_json, shortest_float, value_name, value_places, value_to_json, whole_number,
 };
 pub use write::chains::{Chains, Millimeters, Run, meters_per_unit};
-pub use write::collect::{finish_fields, from_bad_batch};
+pub use write::collect::{FieldBuilder, from_bad_batch};
 pub use write::collected_input::{
     CollectedInput, format_coordinate, format_number, format_value, format_values, to_f32_bytes,
 };

@@ -1,6 +1,7 @@
 //! The declaration of a format: names, detection, reader, writer and capabilities.
 
 use std::fmt;
+use std::io::Write as _;
 
 use zvf_error::Result;
 use zvf_format::Class;
@@ -10,7 +11,7 @@ use crate::capabilities::Capabilities;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::write::{Encode, Opened, Target, WriteOptions, collected_input, second_kind};
+use crate::write::{CollectedPieces, Encode, Opened, Target, WriteOptions, second_kind};
 
 /// The declaration of a format.
 pub struct Spec {
@@ -63,7 +64,11 @@ impl Spec {
             WriteFn::Pieces(open) => open(target, options),
             WriteFn::Whole(encode) => {
                 let target = if can.is_folder { Ok(target) } else { target.into_file(name) };
-                target.map(|target| collected_input::open(target, options, name, encode))
+                let options = options.clone();
+                target.map(|target| {
+                    let collected = None;
+                    Box::new(CollectingWriter { target, options, name, encode, collected }) as _
+                })
             }
         };
         if can.levels {
@@ -82,6 +87,34 @@ impl fmt::Display for Spec {
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec").field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+/// A writer that collects its input, and encodes it when the file ends.
+struct CollectingWriter<'a> {
+    target: Target<'a>,
+    options: WriteOptions,
+    name: &'static str,
+    encode: Encode,
+    collected: Option<CollectedPieces>, // once the kind has begun
+}
+
+impl Sink for CollectingWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.collected = Some(CollectedPieces::new(header, &self.options, self.name));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report> {
+        let Some(collected) = self.collected.take() else { return Ok(Report::default()) };
+        let input = collected.finish()?;
+        let report = (self.encode)(&input, &mut self.target)?;
+        self.target.flush()?;
+        Ok(report)
     }
 }
 

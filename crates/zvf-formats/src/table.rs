@@ -198,6 +198,22 @@ pub fn gather_rows(column: &Column, rows: &[usize]) -> Column {
     builder.finish()
 }
 
+/// Returns a column with some rows of another, and `missing` for each that is not there.
+pub fn arrange_rows(
+    column: &Column,
+    rows: impl IntoIterator<Item = Option<usize>>,
+    missing: &[u8],
+) -> Column {
+    let mut builder = ColumnBuilder::empty_like(column);
+    for row in rows {
+        match row {
+            Some(row) => builder.push_row(column, row),
+            None => builder.push_bytes(missing),
+        }
+    }
+    builder.finish()
+}
+
 /// Returns the items of a JSON array, or none.
 #[must_use]
 pub fn json_items(json: &Json) -> &[Json] {

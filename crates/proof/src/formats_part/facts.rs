@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zvf_convert::Format;
 use zvf_convert::read::{self, Input, Polygons, ReadOptions};
-use zvf_convert::write::CollectedPieces;
+use zvf_convert::write::{CollectedPieces, WriteOptions};
 use zvf_error::Error;
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::Header;
@@ -47,14 +47,14 @@ impl Facts {
     ) -> Result<Self, Error> {
         let options = ReadOptions { polygons, ..options(path, format, kind) };
         let reader = read::open(Input::path(path), format, &options)?;
-        let header = reader.header().clone();
-        let mut all = CollectedPieces::new(&header, u64::MAX, "the test");
+        let options = WriteOptions { memory: u64::MAX, ..WriteOptions::default() };
+        let mut all = CollectedPieces::new(reader.header(), &options, "the test");
         for piece in reader {
             all.push(piece?)?;
         }
-        let (object_fields, group_fields) = (all.take_object_fields(), all.take_group_fields());
-        let batch = all.take_batch()?;
-        let (objects, groups) = (all.objects, all.groups);
+        let all = all.finish()?;
+        let (header, batch, objects, groups) = (all.header, all.batch, all.objects, all.groups);
+        let (object_fields, group_fields) = (all.object_fields, all.group_fields);
         Ok(Self { header, batch, objects, object_fields, groups, group_fields })
     }
 

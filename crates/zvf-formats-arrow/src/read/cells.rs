@@ -34,12 +34,16 @@ pub(crate) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
 
 /// Adds the forms of the values of a column, for which all rows are read only where it may matter.
 pub(crate) fn record_forms(to: &mut FeatureColumns, at: usize, array: &ArrayRef) -> Result<()> {
-    let is_text = stored_type(array.data_type()) == Some(None);
-    if is_text || array.logical_null_count() > 0 {
+    if states_forms(array) {
         return (0..array.len()).try_for_each(|row| to.record_form(at, &read_cell(array, row)));
     }
     to.note_rows(at, array.len());
     Ok(())
+}
+
+/// Returns whether the values of a column, and not its type alone, decide how it is stored.
+pub(crate) fn states_forms(array: &ArrayRef) -> bool {
+    stored_type(array.data_type()) == Some(None) || array.logical_null_count() > 0
 }
 
 /// Returns a column of the schema in a batch with the `selected` ones, which ascend.

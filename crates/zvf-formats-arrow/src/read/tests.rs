@@ -7,11 +7,11 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use zvf_error::Result;
 use zvf_formats::{BatchWriter as _, Input, Polygons, ReadOptions, Reader};
-use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
+use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
 use crate::files::{ArrowWriter, RecordFile};
+use crate::shared::column as small_column;
 use crate::shared::golden::Collected;
 use crate::shared::open;
 use crate::shared::stock_files::{check_broken, check_features};
@@ -27,10 +27,6 @@ fn reads_the_features_of_geopandas_files() {
 #[test]
 fn broken_files_are_refused() {
     check_broken("geoparquet", &ReadOptions::default());
-}
-
-fn small_column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 fn table() -> Batch {
@@ -49,20 +45,18 @@ fn table() -> Batch {
         .unwrap()
 }
 
+fn write_table(batch: &Batch, form: Form, first: &'static str) -> Vec<u8> {
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), form, 1 << 30), first);
+    writer.write(batch).unwrap();
+    writer.finish().unwrap()
+}
+
 #[test]
 fn reads_what_it_writes() {
     let batch = table();
-    let mut files = Vec::new();
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "position");
-    writer.write(&batch).unwrap();
-    files.push((&ARROW, writer.finish().unwrap()));
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "position");
-    writer.write(&batch).unwrap();
-    files.push((&ARROWS, writer.finish().unwrap()));
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position");
-    writer.write(&batch).unwrap();
-    files.push((&PARQUET, writer.finish().unwrap()));
-    for (format, bytes) in files {
+    for (format, form) in [(&ARROW, Form::File), (&ARROWS, Form::Stream), (&PARQUET, Form::Parquet)]
+    {
+        let bytes = write_table(&batch, form, "position");
         let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
         let reader =
             open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options).unwrap();
@@ -125,9 +119,7 @@ fn missing_numbers_of_lists_are_noted() {
 #[test]
 fn refuses_tables_without_positions() {
     let batch = Batch::new(Kind::PointCloud, small_column("uint8", 1, &[1]));
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "length");
-    writer.write(&batch).unwrap();
-    let bytes = writer.finish().unwrap();
+    let bytes = write_table(&batch, Form::Parquet, "length");
     let input = Input::reader(std::io::Cursor::new(bytes));
     let error = open(input, None, &ReadOptions::default()).unwrap_err().to_string();
     assert!(
@@ -140,9 +132,7 @@ fn refuses_tables_without_positions() {
 fn refuses_row_counts_that_do_not_add_up() {
     use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position");
-    writer.write(&table()).unwrap();
-    let sound = writer.finish().unwrap();
+    let sound = write_table(&table(), Form::Parquet, "position");
     let metadata =
         ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(sound.clone())).unwrap();
     // As the footer has numbers: 2^62 is written, which can be added, and becomes the largest number.

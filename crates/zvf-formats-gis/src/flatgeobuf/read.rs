@@ -18,57 +18,83 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    Bounds, ByteFault, Bytes, Coordinates, FeatureShape, FilePlace, FirstPass, FlatTable,
-    RandomFile, ReadOptions, Reader, RecordNumbers, crs,
+    Bounds, ByteFault, Bytes, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, FilePlace,
+    FlatTable, RandomFile, ReadOptions, Reader, RecordNumbers, crs,
 };
 
 use crate::flatgeobuf::read::feature::{FgbColumn, read_cells, read_shape};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
-    let file_header = FgbHeader::read(&mut source)?;
+    let header = FgbHeader::read(&mut source)?;
     let offsets = match &options.bounds {
-        Some(bounds) if file_header.node_width > 0 && file_header.count > 0 => {
-            Some(file_header.search_tree(&mut source, bounds)?)
+        Some(bounds) if header.node_width > 0 && header.count > 0 => {
+            Some(header.search_tree(&mut source, bounds)?)
         }
         _ => None,
     };
-    let mut cursor = FeatureCursor {
-        at: file_header.features_at,
-        number: 0,
-        offsets: offsets.map(Vec::into_iter),
-    };
-    let mut first = FirstPass::new(options, NAME);
-    let indices = declare_columns(&mut first, &file_header, options)?;
-    run_first_pass(&mut first, &indices, &mut source, &file_header, cursor.clone(), options)?;
-    let coordinates = Coordinates {
-        crs: file_header.crs.clone(),
-        unit: file_header.unit(),
-        record: file_header.record.clone(),
-    };
+    let mut target = FeatureTarget::new(options, NAME);
+    let (indices, left_out) = declare_columns(&mut target, &header, options)?;
+    let start =
+        FeatureCursor { at: header.features_at, number: 0, offsets: offsets.map(Vec::into_iter) };
     let bounds = options.bounds.clone();
-    let default_axis_count = if file_header.has_z { 3 } else { 2 };
-    first.into_reader(options, default_axis_count, coordinates, move |rows| {
-        let Some((at, raw)) = cursor.next(&mut source, &file_header)? else { return Ok(false) };
-        let refuse = |bad| convert_error(&source, at, bad);
+    let features =
+        FgbFeatures { source, header, indices, left_out, bounds, cursor: start.clone(), start };
+    target.into_reader(features, options)
+}
+
+/// The features of a file, or those in a box.
+struct FgbFeatures {
+    source: RandomFile,
+    header: FgbHeader,
+    indices: Vec<Option<usize>>, // of the columns, those that are read
+    left_out: Vec<String>,
+    bounds: Option<Bounds>,
+    cursor: FeatureCursor,
+    start: FeatureCursor,
+}
+
+impl FeatureSource for FgbFeatures {
+    fn read_next(&mut self, to: &mut FeatureTarget) -> Result<bool> {
+        let Self { source, header, indices, cursor, .. } = self;
+        let Some((at, raw)) = cursor.next(source, header)? else { return Ok(false) };
+        let refuse = |bad| convert_error(source, at, bad);
         let root = FlatTable::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
-        read_shape(&root, file_header.kind, &mut rows.shape).map_err(refuse)?;
-        if !intersects_bounds(&rows.shape, bounds.as_ref()) {
+        read_shape(&root, header.kind, &mut to.shape).map_err(refuse)?;
+        if !intersects_bounds(&to.shape, self.bounds.as_ref()) {
             return Ok(true);
         }
-        let row = rows.row();
-        let cells = read_cells(&root, &file_header.columns, |number, cell| {
-            if let Some(at) = indices[number] {
-                rows.columns.push(at, row, &cell);
+        let mut set = Ok(());
+        let cells = read_cells(&root, &header.columns, |number, cell| {
+            if let (Some(at), Ok(())) = (indices[number], &set) {
+                set = to.set(at, &cell);
             }
         });
         cells.map_err(refuse)?;
-        rows.push().map(|()| true)
-    })
+        set?;
+        let spot = source.spot_at(at);
+        to.end_feature(|class, expected, found| spot.error(class, expected, found))?;
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.cursor = self.start.clone();
+        Ok(())
+    }
+
+    fn describe(&self) -> FeatureInfo {
+        FeatureInfo {
+            crs: self.header.crs.clone(),
+            unit: self.header.unit(),
+            record: self.header.record.clone(),
+            has_z: self.header.has_z,
+            left_out: self.left_out.clone(),
+        }
+    }
 }
 
 /// The header of a file.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct FgbHeader {
     kind: u8,
     has_z: bool,
@@ -287,61 +313,29 @@ impl FeatureCursor {
     }
 }
 
-/// Declares the selected columns. Returns the index of each column of the file, if it is read.
+/// Declares the columns that are read. Returns their indices, and what is not read.
 fn declare_columns(
-    first: &mut FirstPass,
+    target: &mut FeatureTarget,
     header: &FgbHeader,
     options: &ReadOptions,
-) -> Result<Vec<Option<usize>>> {
-    let mut indices = Vec::new();
+) -> Result<(Vec<Option<usize>>, Vec<String>)> {
+    let (mut indices, mut left_out) = (Vec::new(), Vec::new());
     for column in &header.columns {
         let name = &column.name;
         let is_selected = options.columns.fields.as_ref().is_none_or(|names| names.contains(name));
         indices.push(match column.dtype().filter(|_| is_selected) {
-            Some(_) if first.columns.contains(name) => {
-                first.left_out.push(format!("column {name:?}: another one has its name"));
+            Some(_) if target.columns.contains(name) => {
+                left_out.push(format!("column {name:?}: another one has its name"));
                 None
             }
-            Some(dtype) => Some(first.columns.declare(name, dtype)?),
+            Some(dtype) => Some(target.columns.declare(name, dtype)?),
             None => {
-                first.left_out.push(format!("column {name:?}"));
+                left_out.push(format!("column {name:?}"));
                 None
             }
         });
     }
-    Ok(indices)
-}
-
-/// Passes over the features once.
-fn run_first_pass(
-    first: &mut FirstPass,
-    indices: &[Option<usize>],
-    source: &mut RandomFile,
-    header: &FgbHeader,
-    mut cursor: FeatureCursor,
-    options: &ReadOptions,
-) -> Result<()> {
-    while let Some((at, raw)) = cursor.next(source, header)? {
-        let refuse = |bad| convert_error(source, at, bad);
-        let root = FlatTable::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
-        read_shape(&root, header.kind, &mut first.shape).map_err(refuse)?;
-        if !intersects_bounds(&first.shape, options.bounds.as_ref()) {
-            continue;
-        }
-        first
-            .add_shape(|class, expected, found| source.spot_at(at).error(class, expected, found))?;
-        let mut noted = Ok(());
-        let cells = read_cells(&root, &header.columns, |number, cell| {
-            if let (Some(at), Ok(())) = (indices[number], &noted) {
-                noted = first.columns.record_form(at, &cell);
-            }
-        });
-        cells.map_err(refuse)?;
-        noted?;
-        first.columns.end_row();
-    }
-    first.end();
-    Ok(())
+    Ok((indices, left_out))
 }
 
 /// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.

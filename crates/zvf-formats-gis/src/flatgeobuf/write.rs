@@ -30,7 +30,7 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
         held: Some(HeldFeatures::default()),
         axes: 2,
     };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "FlatGeobuf")))
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, "FlatGeobuf")))
 }
 
 struct Sink<'a> {
@@ -387,25 +387,17 @@ const MAX_FEATURE_BYTES: usize = (1 << 31) - (1 << 16);
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Bounds, Input, ReadOptions, Spec, Target, WriteOptions};
+    use zvf_formats::{Bounds, Input, ReadOptions, WriteOptions};
     use zvf_model::flow::Piece;
 
-    use crate::shared::{create, open};
+    use crate::shared::{open, pieces};
     use crate::{FLATGEOBUF, GEOJSON};
-
-    fn read(bytes: Vec<u8>, format: &'static Spec, options: &ReadOptions) -> Vec<Piece> {
-        let input = Input::reader(std::io::Cursor::new(bytes));
-        open(input, Some(format), options).unwrap().collect::<Result<_, _>>().unwrap()
-    }
 
     fn convert(text: String, memory: u64) -> Vec<u8> {
         let input = Input::reader(std::io::Cursor::new(text.into_bytes()));
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let mut out = Vec::new();
         let options = WriteOptions { memory, ..WriteOptions::default() };
-        let writer = create(&FLATGEOBUF, Target::stream(&mut out), &options).unwrap();
-        zvf_formats::copy(reader, writer).unwrap();
-        out
+        crate::shared::convert(reader, &FLATGEOBUF, &options).unwrap().0
     }
 
     #[test]
@@ -415,11 +407,11 @@ mod tests {
 {"type":"Feature","id":9,"properties":{"a":2,"t":null,"b":false},"geometry":null},
 {"type":"Feature","id":8,"properties":{"a":3,"t":"y","b":false},"geometry":{"type":"LineString","coordinates":[[0,1,5],[2,3,5]]}}
 ]}"#;
-        let expected = read(text.as_bytes().to_vec(), &GEOJSON, &ReadOptions::default());
+        let options = ReadOptions::default();
+        let expected = pieces(text.as_bytes(), &GEOJSON, &options);
         for memory in [256 << 20, 2000] {
-            let found =
-                read(convert(text.to_owned(), memory), &FLATGEOBUF, &ReadOptions::default());
-            assert_eq!(found, expected, "{memory}");
+            let found = convert(text.to_owned(), memory);
+            assert_eq!(pieces(&found, &FLATGEOBUF, &options), expected, "{memory}");
         }
     }
 
@@ -452,7 +444,7 @@ mod tests {
         };
         let points: Vec<String> = (0..700).map(point).collect();
         let bytes = convert(points.join("\n"), 256 << 20);
-        let all = read(bytes.clone(), &FLATGEOBUF, &ReadOptions::default());
+        let all = pieces(&bytes, &FLATGEOBUF, &ReadOptions::default());
         let count = |pieces: &[Piece]| {
             let rows = pieces
                 .iter()
@@ -464,11 +456,8 @@ mod tests {
         let inside = (0..700)
             .filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)]))
             .count();
-        let some = read(
-            bytes,
-            &FLATGEOBUF,
-            &ReadOptions { bounds: Some(bounds), ..ReadOptions::default() },
-        );
+        let options = ReadOptions { bounds: Some(bounds), ..ReadOptions::default() };
+        let some = pieces(&bytes, &FLATGEOBUF, &options);
         assert_eq!(count(&some), inside);
     }
 }

@@ -15,12 +15,12 @@
 mod feature;
 mod json;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bytes, Coordinates, FeatureCell, FirstPass, RandomFile, ReadOptions, Reader, Sequence, Spot,
-    crs,
+    Bytes, FeatureInfo, FeatureSource, FeatureTarget, RandomFile, ReadOptions, Reader, Sequence,
+    Spot, crs,
 };
 
 use crate::geojson::read::feature::Feature;
@@ -28,47 +28,56 @@ use crate::geojson::read::json::{NAME, Text, next_byte, take_byte, take_value};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let source = RandomFile::open(bytes, options.memory)?;
-    let mut cursor = FeatureCursor::new(Sequence::new(source), options.memory);
-    let mut first = FirstPass::new(options, NAME);
-    let mut has_extra_numbers = false; // a position has more than three numbers
-    while let Some(feature) = cursor.next()? {
-        add_feature(&mut first, &feature, &mut has_extra_numbers)?;
-    }
-    first.end();
-    if has_extra_numbers {
-        first.left_out.push("numbers of positions after the third".to_owned());
-    }
-    let info = std::mem::take(&mut cursor.info);
-    cursor = cursor.rewind();
-    if first.columns.is_mixed() {
-        let columns = &mut first.columns;
-        while let Some(feature) = cursor.next()? {
-            feature.visit_cells(|name, cell, _| {
-                let at = columns.find_or_add(name)?;
-                columns.relabel(at, &cell)
-            })?;
-        }
-        cursor = cursor.rewind();
-    }
-    let record = info.record();
-    let crs = info.crs.unwrap_or_else(|| Json::from("OGC:CRS84"));
-    let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
-    let coordinates = Coordinates { crs: Some(crs), unit, record };
-    first.into_reader(options, 2, coordinates, move |rows| {
-        let Some(feature) = cursor.next()? else { return Ok(false) };
-        feature.read_shape(&mut rows.shape, &mut false)?;
-        let row = rows.row();
-        feature.visit_cells(|name, cell: FeatureCell<'_>, _| {
-            let at = rows.columns.find_or_add(name)?;
-            rows.columns.push(at, row, &cell);
-            Ok(())
-        })?;
-        rows.push().map(|()| true)
-    })
+    let cursor = FeatureCursor::new(Sequence::new(source), options.memory);
+    let features = GeoJsonFeatures { cursor, has_extra_numbers: false };
+    FeatureTarget::new(options, NAME).into_reader(features, options)
 }
 
-fn unit_of_code(code: &str) -> Option<&'static str> {
-    crs::is_wgs84(code).then_some("degree")
+/// The features of a file.
+struct GeoJsonFeatures {
+    cursor: FeatureCursor,
+    has_extra_numbers: bool, // a position has more than three numbers
+}
+
+impl FeatureSource for GeoJsonFeatures {
+    fn read_next(&mut self, to: &mut FeatureTarget) -> Result<bool> {
+        let Some(feature) = self.cursor.next()? else { return Ok(false) };
+        feature.read_shape(&mut to.shape, &mut self.has_extra_numbers)?;
+        let mut set_columns: Vec<usize> = Vec::new();
+        feature.visit_cells(|name, cell, text| {
+            let at = to.columns.find_or_add(name)?;
+            if to.is_first_pass() {
+                let found = format_args!("{name:?} twice");
+                let is_new = !set_columns.contains(&at);
+                text.here().ensure(is_new, Class::Duplicate, "each member once", found)?;
+                set_columns.push(at);
+            }
+            to.set(at, &cell)
+        })?;
+        to.end_feature(|class, expected, found| match feature.geometry {
+            Some(text) => text.here().error(class, expected, found),
+            None => Spot::new(NAME, "a feature").error(class, expected, found),
+        })?;
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.cursor.rewind();
+        Ok(())
+    }
+
+    fn describe(&self) -> FeatureInfo {
+        let CollectionInfo { crs, name } = &self.cursor.info;
+        let mut record = json!({"format": "geojson"});
+        if let Some(name) = name {
+            record["name"] = name.as_str().into();
+        }
+        let crs = crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
+        let unit = crs::find_unit(&crs);
+        let extra = "numbers of positions after the third".to_owned();
+        let left_out = Some(extra).filter(|_| self.has_extra_numbers).into_iter().collect();
+        FeatureInfo { crs: Some(crs), unit, record, has_z: false, left_out }
+    }
 }
 
 /// The members of a collection besides its features.
@@ -76,42 +85,6 @@ fn unit_of_code(code: &str) -> Option<&'static str> {
 struct CollectionInfo {
     crs: Option<Json>,
     name: Option<String>,
-}
-
-impl CollectionInfo {
-    fn record(&self) -> Json {
-        let mut record = serde_json::Map::new();
-        record.insert("format".into(), "geojson".into());
-        if let Some(name) = &self.name {
-            record.insert("name".into(), name.as_str().into());
-        }
-        Json::Object(record)
-    }
-}
-
-/// Adds a feature to the first pass.
-fn add_feature(
-    first: &mut FirstPass,
-    feature: &Feature<'_>,
-    has_extra_numbers: &mut bool,
-) -> Result<()> {
-    feature.read_shape(&mut first.shape, has_extra_numbers)?;
-    first.add_shape(|class, expected, found| match feature.geometry {
-        Some(text) => text.here().error(class, expected, found),
-        None => Spot::new(NAME, "a feature").error(class, expected, found),
-    })?;
-    let columns = &mut first.columns;
-    let mut set_columns: Vec<usize> = Vec::new();
-    feature.visit_cells(|name, cell, text| {
-        let at = columns.find_or_add(name)?;
-        let found = format_args!("{name:?} twice");
-        let expected = "each member once";
-        text.here().ensure(!set_columns.contains(&at), Class::Duplicate, expected, found)?;
-        set_columns.push(at);
-        columns.record_form(at, &cell)
-    })?;
-    columns.end_row();
-    Ok(())
 }
 
 /// A cursor over the features of a file.
@@ -133,10 +106,11 @@ impl FeatureCursor {
         Self { from, raw, memory, in_list, has_item, info, kind, has_list }
     }
 
-    /// Returns a cursor at the start of the file.
-    fn rewind(mut self) -> Self {
+    /// Goes back to the start of the file.
+    fn rewind(&mut self) {
         self.from.seek_to(0);
-        Self::new(self.from, self.memory)
+        self.info = CollectionInfo::default();
+        (self.in_list, self.kind) = (false, None);
     }
 
     /// Returns the next feature, or `None` at the end.

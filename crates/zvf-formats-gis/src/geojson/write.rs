@@ -20,7 +20,7 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, lines: bool) 
     let out = target.into_file("GeoJSON")?;
     let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
     let sink = Out { out, lines, digits: None, crs, has_features: false };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, "GeoJSON")))
 }
 
 struct Out<'a> {
@@ -163,16 +163,14 @@ mod tests {
     use zvf_formats::{Input, ReadOptions, Spec};
 
     use super::*;
-    use crate::shared::{create, open};
+    use crate::shared::open;
     use crate::{GEOJSON, GEOJSON_LINES};
 
     fn convert(text: &'static str, format: &'static Spec) -> String {
         let input = Input::reader(text.as_bytes());
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let mut out = Vec::new();
-        let writer = create(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
-        zvf_formats::copy(reader, writer).unwrap();
-        String::from_utf8(out).unwrap()
+        let written = crate::shared::convert(reader, format, &WriteOptions::default());
+        String::from_utf8(written.unwrap().0).unwrap()
     }
 
     const TEXT: &str = r#"{"type":"FeatureCollection","features":[

@@ -36,20 +36,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let expected = "an attribute of positions";
     let positions = file.spot("the stream").need(positions, Class::NotFound, expected, "none")?;
     let kind = if stream.faces.is_some() { Kind::Mesh } else { Kind::PointCloud };
-    let mut geometry = WholeGeometry::new(kind, positions);
-    geometry.fields = fields;
+    let mut geometry = WholeGeometry::new(kind, positions, fields)?;
     if let Some(faces) = stream.faces {
         let flat = faces.as_flattened();
         let rows = number_column(Dtype::INT64, 3, flat, |point| i64::from(*point).to_le_bytes())?;
         geometry.elements = Some((rows, Vec::new()));
     }
     if !stream.keeps_order {
-        geometry.left_out.push("the order in which points were given".to_owned());
+        geometry.header.left_out.push("the order in which points were given".to_owned());
     }
     geometry.into_reader("Draco", options)
 }
 
-#[cfg(all(test, feature = "draco"))]
+#[cfg(test)]
 mod tests {
     use crate::shared::golden;
 

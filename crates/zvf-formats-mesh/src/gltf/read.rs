@@ -20,8 +20,8 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, ReadOptions, Reader, VertexOwners, WholeFile, WholeGeometry, fan,
-    missing_number, new_column, number_column, text_field,
+    Bytes, FLOAT64, ReadOptions, Reader, WholeFile, WholeGeometry, fan, missing_number, new_column,
+    number_column, text_field,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -206,9 +206,9 @@ fn build_geometry(
     }
     instances.retain(|instance| instance.primitive.kind() == read_kind || kinds.len() == 1);
     let mut geometry = join_instances(document, &instances, read_kind, options)?;
-    geometry.other_kinds = kinds.into_iter().filter(|kind| *kind != read_kind).collect();
-    geometry.left_out.extend(document.list_left_out(nodes));
-    geometry.records.push(("gltf".to_owned(), build_record(document, &instances)));
+    geometry.header.other_kinds = kinds.into_iter().filter(|kind| *kind != read_kind).collect();
+    geometry.header.left_out.extend(document.list_left_out(nodes));
+    geometry.header.records.push(("gltf".to_owned(), build_record(document, &instances)));
     Ok(geometry)
 }
 
@@ -321,23 +321,26 @@ fn join_instances(
         first += to_u64(points.len());
     }
     let dtype = if keeps_bytes { Dtype::FLOAT32 } else { FLOAT64 };
-    let mut geometry = WholeGeometry::new(kind, new_column(dtype, 3, positions)?);
-    geometry.unit = Some("meter");
-    geometry.owners = VertexOwners::Each(owners);
-    join_attributes(instances, &mut geometry)?;
+    let points = new_column(dtype, 3, positions)?;
+    let mut geometry = join_attributes(instances, WholeGeometry::new(kind, points, Vec::new())?)?;
+    geometry.batch = geometry.batch.with_vertex_objects(owners)?;
+    geometry.header = geometry.header.with_unit("meter");
     if kind != Kind::PointCloud {
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         geometry.elements =
             Some((number_column(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
     geometry.objects = instances.iter().map(|instance| ObjectId(instance.id)).collect();
-    geometry.object_fields = build_object_fields(instances, &mut geometry.left_out)?;
+    geometry.object_fields = build_object_fields(instances, &mut geometry.header.left_out)?;
     Ok(geometry)
 }
 
 /// Joins the attributes of all instances. An instance without an attribute gets NaN, or 0 if the
 /// type is not a float; a note counts them.
-fn join_attributes(instances: &[Instance<'_>], geometry: &mut WholeGeometry) -> Result<()> {
+fn join_attributes(
+    instances: &[Instance<'_>],
+    mut geometry: WholeGeometry,
+) -> Result<WholeGeometry> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in instances.iter().flat_map(|instance| &instance.primitive.attributes) {
         if !names.contains(&name.as_str()) {
@@ -369,16 +372,17 @@ fn join_attributes(instances: &[Instance<'_>], geometry: &mut WholeGeometry) -> 
             let value = if first.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
             let objects = format_count(missing_count, "object");
             let note = format!("{name} is {value} for {objects} without a value");
-            geometry.notes.push(note);
+            geometry.header.notes.push(note);
         }
         if mismatch_count > 0 {
             let objects = format_count(mismatch_count, "object");
             let note = format!("{name} of {objects}, where it has another type");
-            geometry.left_out.push(note);
+            geometry.header.left_out.push(note);
         }
-        geometry.fields.push(Field::new(name, new_column(first.dtype(), first.width(), bytes)?));
+        let field = Field::new(name, new_column(first.dtype(), first.width(), bytes)?);
+        geometry.batch = geometry.batch.with_field(field)?;
     }
-    Ok(())
+    Ok(geometry)
 }
 
 #[cfg(test)]

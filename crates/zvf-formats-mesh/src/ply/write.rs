@@ -99,16 +99,12 @@ const NO_AXIS: usize = usize::MAX;
 #[cfg(test)]
 pub(crate) mod tests {
     use zvf_formats::{Target, WriteOptions, find_losses};
-    use zvf_metadata::Dtype;
     use zvf_model::flow::{Header, Piece};
-    use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
+    use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;
     use crate::PLY;
-
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
-    }
+    use crate::shared::column;
 
     /// Writes one batch to `file`.
     pub(crate) fn write_one(batch: &Batch, axes: &[String], file: &mut Vec<u8>) -> Result<()> {

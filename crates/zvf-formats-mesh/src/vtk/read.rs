@@ -20,8 +20,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, ReadOptions, Reader, VertexOwners, WholeFile, WholeGeometry,
-    gather_rows, number_column, value_to_json, whole_numbers,
+    ByteFault, Bytes, Corners, ReadOptions, Reader, WholeFile, WholeGeometry, gather_rows,
+    number_column, value_to_json, whole_numbers,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
@@ -175,43 +175,48 @@ impl PolyData {
         let mut geometry = match kind {
             Kind::Mesh if kinds.contains(&Kind::Mesh) => self.build_mesh(file, options)?,
             Kind::Mesh => return Err(lacks("polygons")),
-            Kind::PointCloud => self.build_point_cloud(),
+            Kind::PointCloud => self.build_point_cloud()?,
             _ if self.cells[LINES].len() == 0 && !self.is_empty() => return Err(lacks("lines")),
             Kind::Graph | Kind::Skeleton => self.build_graph(kind)?,
             _ => self.build_chains(kind)?,
         };
-        geometry.other_kinds = kinds.into_iter().filter(|other_kind| *other_kind != kind).collect();
+        geometry.header.other_kinds =
+            kinds.into_iter().filter(|other_kind| *other_kind != kind).collect();
         if !self.field_data.is_empty() || self.title.is_some() {
             let fields: serde_json::Map<String, Json> = self.field_data.into_iter().collect();
             let record = json!({"title": self.title, "field_data": fields});
-            geometry.records.push(("vtk".to_owned(), record));
+            geometry.header.records.push(("vtk".to_owned(), record));
         }
-        geometry.left_out.extend(self.left_out);
+        geometry.header.left_out.extend(self.left_out);
         Ok(geometry)
     }
 
     /// Returns the geometry of all points, with their objects.
-    fn build_points(&self, kind: Kind) -> WholeGeometry {
-        let mut geometry = WholeGeometry::new(kind, self.points.clone());
-        geometry.fields.clone_from(&self.point_data);
-        if let Some((at, ids)) = find_ids(&geometry.fields) {
-            geometry.fields.remove(at);
-            geometry.owners = VertexOwners::Each(ids.into_iter().map(Some).collect());
+    fn build_points(&self, kind: Kind) -> Result<WholeGeometry> {
+        let mut fields = self.point_data.clone();
+        let ids = find_ids(&fields).map(|(at, ids)| {
+            fields.remove(at);
+            ids
+        });
+        let mut geometry = WholeGeometry::new(kind, self.points.clone(), fields)?;
+        if let Some(ids) = ids {
+            let owners = ids.into_iter().map(Some).collect();
+            geometry.batch = geometry.batch.with_vertex_objects(owners)?;
         }
-        geometry
+        Ok(geometry)
     }
 
-    fn build_point_cloud(&self) -> WholeGeometry {
-        let mut geometry = self.build_points(Kind::PointCloud);
+    fn build_point_cloud(&self) -> Result<WholeGeometry> {
+        let mut geometry = self.build_points(Kind::PointCloud)?;
         if self.cells[VERTS].len() > 0 && !self.cell_data.is_empty() {
-            geometry.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
+            geometry.header.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
         }
-        geometry
+        Ok(geometry)
     }
 
     fn build_mesh(&self, file: &WholeFile, options: &ReadOptions) -> Result<WholeGeometry> {
-        let mut geometry = WholeGeometry::new(Kind::Mesh, self.points.clone());
-        geometry.fields.clone_from(&self.point_data);
+        let (points, fields) = (self.points.clone(), self.point_data.clone());
+        let mut geometry = WholeGeometry::new(Kind::Mesh, points, fields)?;
         let first = self.cells[VERTS].len() + self.cells[LINES].len();
         let mut corners = Corners::new(options.polygons);
         let mut sources = Vec::new(); // the row of cell data of each face
@@ -245,14 +250,14 @@ impl PolyData {
             && let Some(owners) = owners_of_faces(&rows, &ids, self.points.len())
         {
             fields.remove(at);
-            geometry.owners = VertexOwners::Each(owners);
+            geometry.batch = geometry.batch.with_vertex_objects(owners)?;
         }
         geometry.elements = Some((rows, fields));
         Ok(geometry)
     }
 
     fn build_graph(&self, kind: Kind) -> Result<WholeGeometry> {
-        let mut geometry = self.build_points(kind);
+        let mut geometry = self.build_points(kind)?;
         let mut edges = Vec::new();
         let mut sources = Vec::new();
         for (line, row) in self.cells[LINES].iter().zip(self.cells[VERTS].len()..) {
@@ -271,18 +276,16 @@ impl PolyData {
             self.cells[LINES].ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
         let is_identity =
             rows.len() == self.points.len() && rows.iter().enumerate().all(|(at, id)| at == *id);
-        let positions =
-            if is_identity { self.points.clone() } else { gather_rows(&self.points, &rows) };
-        let mut geometry = WholeGeometry::new(kind, positions);
+        let (positions, fields) = match is_identity {
+            true => (self.points.clone(), self.point_data.clone()),
+            false => (gather_rows(&self.points, &rows), gather_fields(&self.point_data, &rows)),
+        };
+        let mut geometry = WholeGeometry::new(kind, positions, fields)?;
         let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
         if used.len() < self.points.len() && self.cells[VERTS].len() == 0 {
             let unused = self.points.len() - used.len();
-            geometry.left_out.push(format!("points that no cell names: {unused}"));
+            geometry.header.left_out.push(format!("points that no cell names: {unused}"));
         }
-        geometry.fields = match is_identity {
-            true => self.point_data.clone(),
-            false => gather_fields(&self.point_data, &rows),
-        };
         let first = self.cells[VERTS].len();
         let cells: Vec<usize> = (first..first + self.cells[LINES].len()).collect();
         let mut fields = gather_fields(&self.cell_data, &cells);
@@ -294,14 +297,16 @@ impl PolyData {
         }
         let mut offsets = vec![0];
         offsets.extend_from_slice(&self.cells[LINES].offsets);
-        let parts = Parts::new(offsets, objects.clone())?;
-        geometry.owners = VertexOwners::Runs(parts);
+        geometry.batch = geometry.batch.with_parts(Parts::new(offsets, objects.clone())?)?;
         let mut unique = std::collections::HashSet::new();
         if objects.iter().all(|id| unique.insert(*id)) {
             geometry.objects = objects;
             geometry.object_fields = fields;
         } else if !fields.is_empty() {
-            geometry.left_out.push("cell data of lines that are parts of one object".to_owned());
+            geometry
+                .header
+                .left_out
+                .push("cell data of lines that are parts of one object".to_owned());
         }
         Ok(geometry)
     }

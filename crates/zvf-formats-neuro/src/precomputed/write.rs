@@ -31,8 +31,8 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    CollectedPieces, Millimeters, Opened, Target, WriteOptions, cannot_hold, counted_loss,
-    field_value, find_record, second_kind, value_name,
+    CollectedInput, CollectedPieces, Millimeters, Opened, Target, WriteOptions, cannot_hold,
+    counted_loss, field_value, find_record, second_kind, value_name,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
@@ -61,7 +61,7 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
         folder,
         sharding,
         is_multilod,
-        memory: options.memory,
+        options: options.clone(),
         collected: Vec::new(),
     }))
 }
@@ -92,7 +92,7 @@ struct PrecomputedWriter {
     folder: Folder,
     sharding: Option<Sharding>,
     is_multilod: bool,
-    memory: u64,
+    options: WriteOptions,
     /// The input, level by level of a mesh.
     collected: Vec<CollectedPieces>,
 }
@@ -138,7 +138,7 @@ impl Sink for PrecomputedWriter {
         if !before.all(|before| is_mesh(&before.header) && is_mesh(header)) {
             return Err(second_kind("precomputed"));
         }
-        self.collected.push(CollectedPieces::new(header, self.memory, "precomputed"));
+        self.collected.push(CollectedPieces::new(header, &self.options, "precomputed"));
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl Sink for PrecomputedWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<Report> {
-        let levels = self.collected.into_iter().map(Objects::new);
+        let levels = self.collected.into_iter().map(|level| Objects::new(level.finish()?));
         let mut levels: Vec<Objects> = levels.collect::<Result<_, _>>()?;
         let (objects, coarser) = match levels.split_first_mut() {
             Some((first, rest)) => (first, &*rest),
@@ -187,10 +187,8 @@ impl Sink for PrecomputedWriter {
 }
 
 impl Objects {
-    fn new(mut collected: CollectedPieces) -> Result<Self> {
-        let fields = collected.take_object_fields();
-        let batch = collected.take_batch()?;
-        let CollectedPieces { header, objects, groups, .. } = collected;
+    fn new(input: CollectedInput) -> Result<Self> {
+        let CollectedInput { header, batch, objects, object_fields: fields, groups, .. } = input;
         let id_field = header.id_field.as_deref();
         let id_column = fields.iter().find(|field| Some(&*field.name) == id_field);
         let mut ids = BTreeMap::new();

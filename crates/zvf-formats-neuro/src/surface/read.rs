@@ -27,8 +27,8 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_formats::{
-    BOOL, Bytes, ReadOptions, Reader, Spot, VertexOwners, WholeFile, WholeGeometry, cannot_hold,
-    missing_number, number_column, read_failed,
+    BOOL, Bytes, ReadOptions, Reader, Spot, WholeFile, WholeGeometry, cannot_hold, missing_number,
+    number_column, read_failed,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::Group;
@@ -157,7 +157,7 @@ fn join_files(
         }
     }
     let mut geometry = join_hemispheres(hemispheres, is_single)?;
-    geometry.left_out.extend(left_out);
+    geometry.header.left_out.extend(left_out);
     Ok(geometry)
 }
 
@@ -199,25 +199,25 @@ fn join_value_files(
     let vertex_numbers = number_column(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
     let mut geometry = match label {
         Some((places, name)) => {
-            let mut geometry = WholeGeometry::new(Kind::PointCloud, places);
-            geometry.unit = Some("millimeter");
+            let mut geometry = WholeGeometry::new(Kind::PointCloud, places, fields)?;
+            geometry.header = geometry.header.with_unit("millimeter");
             let members: Vec<ObjectId> = rows.iter().map(|row| ObjectId(*row)).collect();
-            geometry.owners = VertexOwners::Each(members.iter().copied().map(Some).collect());
+            let owners = members.iter().copied().map(Some).collect();
+            geometry.batch = geometry.batch.with_vertex_objects(owners)?;
             geometry.groups = vec![Group { name: Some(name), members }];
             geometry
         }
         None => {
-            let mut geometry = WholeGeometry::new(Kind::PointCloud, vertex_numbers);
-            geometry.axes = vec!["vertex".to_owned()];
+            let mut geometry = WholeGeometry::new(Kind::PointCloud, vertex_numbers, fields)?;
+            geometry.header.axes = vec!["vertex".to_owned()];
             let note = "the file has no surface: the positions are vertex numbers";
-            geometry.notes.push(note.to_owned());
+            geometry.header.notes.push(note.to_owned());
             geometry
         }
     };
-    geometry.fields = fields;
-    geometry.left_out = left_out;
+    geometry.header.left_out = left_out;
     if !record.is_empty() {
-        geometry.records.push(("surface".to_owned(), Json::Object(record)));
+        geometry.header.records.push(("surface".to_owned(), Json::Object(record)));
     }
     Ok(geometry)
 }
@@ -400,22 +400,20 @@ fn join_hemispheres(
         record.extend(hemisphere.record.into_iter().map(|(name, file)| (key(name), file)));
     }
     let column = zvf_formats::new_column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
-    let mut geometry = WholeGeometry::new(Kind::Mesh, column);
-    geometry.unit = Some("millimeter");
-    geometry.fields = join_fields(all, count, &mut left_out)?;
-    geometry.fields.push(Field::new(
-        "zv_join_key",
-        number_column(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?,
-    ));
-    geometry.owners = VertexOwners::Each(owners);
+    let mut fields = join_fields(all, count, &mut left_out)?;
+    let keys = number_column(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?;
+    fields.push(Field::new("zv_join_key", keys));
+    let mut geometry = WholeGeometry::new(Kind::Mesh, column, fields)?;
+    geometry.batch = geometry.batch.with_vertex_objects(owners)?;
+    geometry.header = geometry.header.with_unit("millimeter");
     let rows = number_column(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
     geometry.elements = Some((rows, Vec::new()));
     geometry.objects = names.iter().map(|(id, _)| *id).collect();
     let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
     geometry.object_fields = vec![zvf_formats::text_field("name", &names)?];
-    geometry.left_out = left_out;
+    geometry.header.left_out = left_out;
     if !record.is_empty() {
-        geometry.records.push(("surface".to_owned(), Json::Object(record)));
+        geometry.header.records.push(("surface".to_owned(), Json::Object(record)));
     }
     Ok(geometry)
 }
@@ -497,18 +495,8 @@ fn list_folder(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Pa
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value as Json;
-    use zvf_formats::{Bytes, ReadOptions, WholeFile};
-
     use super::*;
-    use crate::shared::golden;
-    use crate::shared::golden::Gathered;
-
-    fn read_file(path: &Path, format: &'static str) -> Result<WholeFile> {
-        let mut bytes = Bytes::open(path)?;
-        bytes.set_format(format);
-        WholeFile::read(bytes, &ReadOptions::default())
-    }
+    use crate::shared::golden::{self, Gathered, read_file};
 
     #[test]
     fn golden_files_of_gifti() {

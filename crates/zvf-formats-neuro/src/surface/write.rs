@@ -190,8 +190,7 @@ mod tests {
     ) -> Result<Vec<String>, String> {
         let folder = tempfile::tempdir().unwrap();
         let axes = axes.iter().map(|axis| (*axis).to_owned()).collect();
-        let header = Header::new(batch.kind(), axes, batch.positions().slice(0..0));
-        let header = Header { objects: true, ..header };
+        let header = Header::from_batch(batch, axes);
         let options = WriteOptions::default();
         let mut writer = create(format, Target::folder(folder.path()), &options).unwrap();
         writer.begin(&header).unwrap();

@@ -19,11 +19,11 @@ use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
     ByteFault, Bytes, FLOAT64, FilePlace, INT32, Lines, ReadOptions, Reader, Spot, Values,
-    default_axes, narrow_column, parse_f64, quote_start, survives_float32, without_rows,
+    default_axes, narrow_column, parse_f64, quote_start, slice_batch, survives_float32,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
-use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
+use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
@@ -43,18 +43,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     if options.positions.is_none() && !nodes.needs_float64 {
         (positions, radii) = (narrow_column(&positions)?, narrow_column(&radii)?);
     }
-    let fields = vec![Field::new("radius", radii), Field::new("type", nodes.types.take()?)];
-    let header = Header {
-        fields: without_rows(&fields),
-        objects: true,
-        elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
-        vertices: u64::try_from(positions.len()).ok(),
-        left_out: nodes.list_left_out(),
-        ..Header::new(kind, default_axes(3), positions.slice(0..0)).with_unit("micrometer")
-    };
     let cuts = find_cuts(&owners);
+    let batch = Batch::new(kind, positions)
+        .with_field(Field::new("radius", radii))?
+        .with_field(Field::new("type", nodes.types.take()?))?
+        .with_vertex_objects(owners)?;
+    let header = Header {
+        elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
+        vertices: u64::try_from(batch.len()).ok(),
+        left_out: nodes.list_left_out(),
+        ..Header::from_batch(&batch, default_axes(3)).with_unit("micrometer")
+    };
     let batch_rows = options.batch_rows.max(1);
-    let mut pieces = Pieces { kind, positions, fields, owners, parents, cuts, at: 0, batch_rows };
+    let mut pieces = Pieces { batch, parents, cuts, at: 0, batch_rows };
     Ok(Reader::from_steps(header, move || {
         pieces.next_rows().map(|rows| pieces.make_piece(rows)).transpose()
     }))
@@ -238,10 +239,7 @@ fn line_error((column, fault): BadNode, bytes: &Bytes, line: u64) -> Error {
 
 /// Cuts the trees into batches.
 struct Pieces {
-    kind: Kind,
-    positions: Column,
-    fields: Vec<Field>,
-    owners: Vec<Option<ObjectId>>,
+    batch: Batch,                // of all nodes
     parents: Vec<Option<usize>>, // by row
     cuts: Vec<usize>,            // ascending; the last is the number of nodes
     at: usize,                   // nodes in batches so far
@@ -260,21 +258,15 @@ impl Pieces {
     }
 
     fn make_piece(&self, rows: Range<usize>) -> Result<Piece> {
-        let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
-        for field in &self.fields {
-            let field = field.with_column(field.column.slice(rows.clone()));
-            batch = batch.with_field(field)?;
+        let batch = slice_batch(&self.batch, rows.clone())?;
+        if !batch.kind().has_links() {
+            return Ok(Piece::Vertices(batch));
         }
-        if self.kind.has_links() {
-            let parents = rows.clone().zip(&self.parents[rows.clone()]);
-            let edges = parents.filter_map(|(row, parent)| {
-                Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
-            });
-            let edges = Elements::new(2, edges.flatten().collect())?;
-            batch = batch.with_elements(edges)?;
-        }
-        let owners = self.owners[rows].to_vec();
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners)?))
+        let parents = (0..).zip(&self.parents[rows.clone()]);
+        let edges =
+            parents.filter_map(|(row, parent)| Some([row, (*parent)?.checked_sub(rows.start)?]));
+        let edges = Elements::new(2, edges.flatten().collect())?;
+        Ok(Piece::Vertices(batch.with_elements(edges)?))
     }
 }
 

@@ -167,17 +167,12 @@ mod tests {
 
     use super::*;
     use crate::TCK;
-    use crate::shared::create;
 
     fn convert(bytes: &[u8]) -> (Vec<u8>, Report) {
         let options = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
         let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
         let reader = crate::shared::open(input, None, &options).unwrap();
-        let mut file = std::io::Cursor::new(Vec::new());
-        let target = Target::file(&mut file);
-        let writer = create(&TCK, target, &WriteOptions::default()).unwrap();
-        let report = zvf_formats::copy(reader, writer).unwrap();
-        (file.into_inner(), report)
+        crate::shared::convert(reader, &TCK, &WriteOptions::default()).unwrap()
     }
 
     #[test]

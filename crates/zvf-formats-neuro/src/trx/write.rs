@@ -15,8 +15,8 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold,
-    count_u32, counted_loss, find_record, json_items, missing_number,
+    Affine, Chains, FieldBuilder, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter,
+    arrange_rows, cannot_hold, count_u32, counted_loss, find_record, json_items, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Group, Header, Piece, Report, Sink};
@@ -62,9 +62,9 @@ struct TrxWriter<'a> {
     ends: Vec<u64>,                        // of streamlines
     rows: Vec<ObjectId>,                   // the object of each streamline
     object_rows: HashMap<ObjectId, usize>, // row of `object_fields`
-    object_fields: Vec<(Field, Vec<u8>)>,
+    object_fields: Vec<FieldBuilder>,
     groups: Vec<Group>,
-    group_fields: Vec<(Field, Vec<u8>)>,
+    group_fields: Vec<FieldBuilder>,
     absent: Vec<(String, String)>, // attributes that a group does not have
     report: Report,
 }
@@ -167,6 +167,7 @@ impl<'a> TrxWriter<'a> {
             let row = count_u32(row, "TRX", "streamlines in groups")?;
             rows_by_object.entry(*object).or_default().push(row);
         }
+        let fields = FieldBuilder::take_all(&mut self.group_fields);
         let mut missing = 0_u64;
         for (number, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {
             let name = group.name.unwrap_or_else(|| format!("group_{number}"));
@@ -179,15 +180,13 @@ impl<'a> TrxWriter<'a> {
                 }
             }
             self.write_bytes(&format!("groups/{name}.uint32"), &members)?;
-            for at in 0..self.group_fields.len() {
-                let (field, bytes) = &self.group_fields[at];
-                let stride = field.column.stride();
-                let row = bytes[number * stride..][..stride].to_vec();
+            for field in &fields {
                 if self.absent.contains(&(name.clone(), field.name.to_string())) {
                     continue;
                 }
                 let member = member_name(&field.name, &field.column)?;
-                self.write_bytes(&format!("dpg/{name}/{member}"), &row)?;
+                let row = field.column.slice(number..number + 1);
+                self.write_bytes(&format!("dpg/{name}/{member}"), row.bytes())?;
             }
         }
         let sentence = "of groups dropped: not in the written streamlines";
@@ -212,8 +211,8 @@ impl Sink for TrxWriter<'_> {
             let array = self.new_array(&format!("dpv/{member}"), field.column.dtype(), arrays);
             self.fields.push(array);
         }
-        self.object_fields = begin_fields(&header.object_fields);
-        for (field, _) in &self.object_fields {
+        self.object_fields = FieldBuilder::list(numeric_fields(&header.object_fields));
+        for field in numeric_fields(&header.object_fields) {
             member_name(&field.name, &field.column)?;
         }
         for pair in json_items(&find_record(header, "trx")["absent"]) {
@@ -243,7 +242,7 @@ impl Sink for TrxWriter<'_> {
             Piece::Groups { groups, fields } => {
                 self.groups.extend(groups);
                 if self.group_fields.is_empty() {
-                    self.group_fields = begin_fields(&fields);
+                    self.group_fields = FieldBuilder::list(numeric_fields(&fields));
                 }
                 push_fields(&mut self.group_fields, &fields);
                 Ok(())
@@ -272,22 +271,13 @@ impl Sink for TrxWriter<'_> {
             for mut array in std::mem::take(&mut self.fields) {
                 self.write_member(&array.name, &mut array.rows)?;
             }
-            for (field, bytes) in std::mem::take(&mut self.object_fields) {
-                let stride = field.column.stride();
-                let mut sorted = Vec::with_capacity(self.rows.len() * stride);
-                for object in &self.rows {
-                    let row = self.object_rows.get(object);
-                    let row = row.and_then(|row| bytes.get(row * stride..));
-                    match row.and_then(|rest| rest.get(..stride)) {
-                        Some(row) => sorted.extend_from_slice(row),
-                        None => sorted.extend(
-                            missing_number(field.column.dtype())
-                                .repeat(field.column.width() as usize),
-                        ),
-                    }
-                }
-                let member = member_name(&field.name, &field.column)?;
-                self.write_bytes(&format!("dps/{member}"), &sorted)?;
+            for field in FieldBuilder::take_all(&mut self.object_fields) {
+                let column = &field.column;
+                let missing = missing_number(column.dtype()).repeat(column.width() as usize);
+                let rows = self.rows.iter().map(|object| self.object_rows.get(object).copied());
+                let sorted = arrange_rows(column, rows, &missing);
+                let member = member_name(&field.name, column)?;
+                self.write_bytes(&format!("dps/{member}"), sorted.bytes())?;
             }
         }
         self.write_groups()?;
@@ -301,15 +291,10 @@ impl Sink for TrxWriter<'_> {
     }
 }
 
-/// Returns the fields of numbers without rows.
-fn begin_fields(fields: &[Field]) -> Vec<(Field, Vec<u8>)> {
-    numeric_fields(fields).map(|field| (field.clone(), Vec::new())).collect()
-}
-
 /// Adds the rows of the fields of numbers.
-fn push_fields(to: &mut [(Field, Vec<u8>)], fields: &[Field]) {
-    for ((_, bytes), field) in to.iter_mut().zip(numeric_fields(fields)) {
-        bytes.extend_from_slice(field.column.bytes());
+fn push_fields(to: &mut [FieldBuilder], fields: &[Field]) {
+    for (builder, field) in to.iter_mut().zip(numeric_fields(fields)) {
+        builder.push(field, 0..field.column.len());
     }
 }
 

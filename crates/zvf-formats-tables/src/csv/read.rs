@@ -25,15 +25,15 @@ use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_formats::{
-    AXES, Bytes, FLOAT64, FieldNames, FilePlace, LabelCollector, Labels, Lines, MAX_AXES,
-    NamedValues, Notes, OBJECT, PART, ReadOptions, Reader, TextOptions, Values, VertexBuilder,
-    batch_rows, is_exact_float64, parse_f64, point_kind, quote, stream_error,
+    AXES, AddText, Bytes, FLOAT64, FieldNames, FilePlace, Lines, MAX_AXES, NamedValues, Notes,
+    OBJECT, PART, ReadOptions, Reader, TextOptions, Values, VertexBuilder, batch_rows, fit_texts,
+    is_exact_float64, parse_f64, point_kind, quote,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 use zvf_model::flow::Piece;
 
-use crate::csv::read::infer::{ColumnType, infer_type, is_missing, text_bytes, trim_blanks};
+use crate::csv::read::infer::{ColumnType, infer_type, is_missing, trim_blanks};
 use crate::csv::read::records::{Record, Records};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<Reader> {
@@ -82,24 +82,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
         }
         types.push(column_type);
     }
-    let mut labels = fit_texts(
-        &records,
-        (&sample, sample_is_file),
-        (&roles.fields, &mut types),
-        &names,
-        options,
-    )?;
+    let fields = roles.fields.iter().zip(&types);
+    let mut fields: Vec<NamedValues> =
+        fields.map(|(at, kind)| NamedValues::new(&*names[*at], kind.dtype, 1)).collect();
+    let texts = roles.fields.iter().zip(&types).zip(&mut fields);
+    let texts = texts.filter(|((_, column_type), _)| column_type.is_text());
+    let (at, texts): (Vec<usize>, Vec<_>) = texts.map(|((at, _), field)| (*at, field)).unzip();
+    fit_columns(texts, &at, &records, (&sample, sample_is_file), (&names, options))?;
     let positions =
         Values::new(options.positions.unwrap_or(FLOAT64), index_u32(roles.positions.len()));
-    let fields = roles.fields.iter().zip(&types).map(|(at, column_type)| NamedValues {
-        name: names[*at].clone(),
-        values: match column_type.is_long().then(|| labels.next()).flatten() {
-            Some(labels) => Values::new_labels(labels, 1),
-            None => Values::new(column_type.dtype, 1),
-        },
-    });
     let owned = roles.object.is_some() || kind.is_chain();
-    let mut vertices = VertexBuilder::new(kind, positions, fields.collect(), owned);
+    let mut vertices = VertexBuilder::new(kind, positions, fields, owned);
     let axes = roles.positions.iter().map(|at| names[*at].clone()).collect();
     let mut header = vertices.header(axes)?;
     header.notes = marks;
@@ -277,42 +270,29 @@ fn read_sample(records: &mut Records, max_bytes: u64) -> Result<(VecDeque<Record
     Ok((sample, false))
 }
 
-/// Makes inferred types of texts as wide as the longest value of the file, which may be longer than
-/// the sample, and collects the distinct texts of columns of long ones. A stream cannot be read
-/// twice.
-fn fit_texts(
+/// Fits the columns of inferred texts at the indices `at` to the texts of the file, which may be
+/// longer than the sample.
+fn fit_columns(
+    columns: Vec<&mut NamedValues>,
+    at: &[usize],
     records: &Records,
     (sample, sample_is_file): (&VecDeque<Record>, bool),
-    (fields, types): (&[usize], &mut [ColumnType]),
-    names: &[String],
-    options: &ReadOptions,
-) -> Result<impl Iterator<Item = Labels> + use<>> {
+    (names, options): (&[String], &ReadOptions),
+) -> Result<()> {
     let bytes = records.lines.bytes();
     let path = bytes.path().filter(|_| bytes.len().is_some());
-    if let Some(path) = path.filter(|_| !sample_is_file && types.iter().any(ColumnType::is_text)) {
-        records.read_again(path, &options.text, |record| {
-            let columns = fields.iter().zip(&mut *types).filter(|(_, column)| column.is_text());
-            for (at, ColumnType { dtype, .. }) in columns.filter(|_| record.len() == names.len()) {
-                dtype.size = dtype.size.max(text_bytes(record.value(*at)));
-            }
-            Ok(())
-        })?;
-    }
-    let long: Vec<usize> =
-        fields.iter().zip(&*types).filter(|(_, t)| t.is_long()).map(|(at, _)| *at).collect();
-    let mut labels = LabelCollector::new(long.len(), options.memory, bytes.format());
-    let mut add = |record: &Record| {
-        let mut columns = long.iter().enumerate();
-        columns.try_for_each(|(column, at)| labels.add(column, record.value(*at)))
+    let visit = |add: AddText<'_>| {
+        let mut add = |record: &Record| match record.len() == names.len() {
+            true => (0..).zip(at).try_for_each(|(column, at)| add(column, record.value(*at))),
+            false => Ok(()),
+        };
+        match path.filter(|_| !sample_is_file) {
+            Some(path) => records.read_again(path, &options.text, add),
+            None => sample.iter().try_for_each(&mut add),
+        }
     };
-    if sample_is_file || long.is_empty() {
-        sample.iter().try_for_each(&mut add)?;
-    } else {
-        let column = long.first().and_then(|at| names.get(*at)).map_or("", String::as_str);
-        let path = path.ok_or_else(|| stream_error(bytes.format(), column))?;
-        records.read_again(path, &options.text, add)?;
-    }
-    Ok(labels.finish())
+    let visit = (sample_is_file || path.is_some()).then_some(visit);
+    fit_texts(columns, sample_is_file, visit, options.memory, bytes.format())
 }
 
 /// Infers column types from values.

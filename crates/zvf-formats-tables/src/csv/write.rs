@@ -93,14 +93,10 @@ fn quote(text: &str, separator: char) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zvf_metadata::Dtype;
-    use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts};
+    use zvf_model::{Categories, Field, Kind, ObjectId, Parts};
 
     use super::*;
-
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
-    }
+    use crate::shared::column;
 
     #[test]
     fn writes_every_kind_of_column() {

@@ -201,8 +201,6 @@ impl Graph {
         format: &'static str,
     ) -> Result<WholeGeometry> {
         let (axes, positions) = self.take_positions(options, format)?;
-        let mut geometry = WholeGeometry::new(Kind::Graph, positions);
-        geometry.axes = axes;
         let mut fields = self.nodes.into_fields(options.positions)?;
         let has_id = fields.iter().any(|field| &*field.name == "id");
         let are_row_numbers =
@@ -214,8 +212,9 @@ impl Graph {
             let name = if has_id { "node_id" } else { "id" };
             fields.insert(0, name_field(name, &self.node_names)?);
         }
-        geometry.fields = fields;
         let elements = number_column(Dtype::INT64, 2, rows, |row| row.to_le_bytes())?;
+        let mut geometry = WholeGeometry::new(Kind::Graph, positions, fields)?;
+        geometry.header.axes = axes;
         geometry.elements = Some((elements, self.edges.into_fields(options.positions)?));
         Ok(geometry)
     }

@@ -24,9 +24,9 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::{
-    AXES, BOOL, Bytes, FLOAT64, FilePlace, LabelCollector, Lines, NamedValues, OBJECT, ReadOptions,
+    AXES, AddText, BOOL, Bytes, FLOAT64, FilePlace, Lines, NamedValues, OBJECT, ReadOptions,
     Reader, UINT64, Values, VertexBuilder, batch_rows, default_axes, describe_owner_ids,
-    empty_fields, is_exact_float64, is_long, json_items, new_column, stream_error, take_fields,
+    empty_fields, fit_texts, is_exact_float64, json_items, new_column, take_fields, text_bytes,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
@@ -74,7 +74,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let source = (lines.lines.bytes(), size < options.memory.min(SAMPLE_BYTES));
-    fit_texts(&mut fields, &mut element_fields, source, options)?;
+    fit_columns(&mut fields, &mut element_fields, source, options)?;
     let position_type = options.positions.unwrap_or(FLOAT64);
     let width = index_u32(width); // of a line, whose length is limited
     let owned = has_objects || has_parts || kind.is_chain();
@@ -185,10 +185,9 @@ fn infer_columns(
     names.into_iter().map(column).collect()
 }
 
-/// Makes columns of texts as wide as the longest value of a file that is longer than the sample,
-/// and converts those of long texts to columns of codes, whose texts are those of the whole file. A
-/// stream cannot be read twice.
-fn fit_texts(
+/// Fits the columns of inferred texts to the texts of the file, which may be longer than the
+/// sample.
+fn fit_columns(
     fields: &mut [NamedValues],
     element_fields: &mut [NamedValues],
     (bytes, sample_is_file): (&Bytes, bool),
@@ -198,46 +197,23 @@ fn fit_texts(
         |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
     let fields = fields.iter_mut().map(|field| (false, field));
     let fields = fields.chain(element_fields.iter_mut().map(|field| (true, field)));
-    let mut texts: Vec<(bool, &mut NamedValues)> =
-        fields.filter(|(_, field)| field.values.is_text() && !is_stated(&field.name)).collect();
+    let texts = fields.filter(|(_, field)| field.values.is_text() && !is_stated(&field.name));
+    let (names, texts): (Vec<(bool, String)>, Vec<_>) =
+        texts.map(|(of_elements, field)| ((of_elements, field.name.clone()), field)).unzip();
     let path = bytes.path().filter(|_| bytes.len().is_some());
-    if let Some(path) = path.filter(|_| !sample_is_file && !texts.is_empty()) {
-        let mut sizes: Vec<u64> =
-            texts.iter().map(|(_, field)| field.values.dtype().size).collect();
-        read_texts(path, &texts, |at, text| {
-            sizes[at] = sizes[at].max(to_u64(text.chars().count()) * 4);
-            Ok(())
-        })?;
-        for ((_, field), size) in texts.iter_mut().zip(sizes) {
-            let dtype = Dtype { size, ..field.values.dtype() };
-            field.values = Values::new(dtype, field.values.width());
-        }
-    }
-    texts.retain(|(_, field)| is_long(field.values.dtype()));
-    let Some((_, first)) = texts.first() else { return Ok(()) };
-    let format = bytes.format();
-    let path = path.ok_or_else(|| stream_error(format, &first.name))?;
-    let mut labels = LabelCollector::new(texts.len(), options.memory, format);
-    read_texts(path, &texts, |at, text| labels.add(at, text))?;
-    for ((_, field), labels) in texts.iter_mut().zip(labels.finish()) {
-        field.values = Values::new_labels(labels, field.values.width());
-    }
-    Ok(())
+    let names = &names;
+    let visit = path.map(|path| move |add: AddText<'_>| read_texts(path, names, add));
+    fit_texts(texts, sample_is_file, visit, options.memory, bytes.format())
 }
 
 /// Gives every text of these columns in a file to `add`, with the index of the column.
-fn read_texts(
-    path: &Path,
-    columns: &[(bool, &mut NamedValues)],
-    mut add: impl FnMut(usize, &str) -> Result<()>,
-) -> Result<()> {
+fn read_texts(path: &Path, columns: &[(bool, String)], add: AddText<'_>) -> Result<()> {
     let mut lines = ObjectLines { lines: Lines::new(Bytes::open(path)?), stated: Vec::new() };
     while let Some(((_, object), _)) = lines.next()? {
-        for (at, (of_elements, field)) in columns.iter().enumerate() {
+        for (at, (of_elements, name)) in columns.iter().enumerate() {
             if is_element(&object) == *of_elements {
                 add(at, "")?; // of vertices without a value
-                let value = &object[&field.name];
-                add_texts(value, &mut |text| add(at, text))?;
+                add_texts(&object[name], &mut |text| add(at, text))?;
             }
         }
     }
@@ -274,8 +250,8 @@ fn infer_type(values: &[&Json]) -> (Dtype, u32) {
         FLOAT64
     } else {
         // One character if there are no values.
-        let longest = scalars.iter().map(|value| to_text(value).chars().count()).max().unwrap_or(1);
-        let size = to_u64(longest.max(1)) * 4;
+        let size =
+            scalars.iter().map(|value| text_bytes(&to_text(value))).max().unwrap_or(4).max(4);
         Dtype { kind: DtypeKind::Text, size, big_endian: false }
     };
     (dtype, index_u32(width)) // of a line, whose length is limited

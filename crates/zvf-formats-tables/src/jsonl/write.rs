@@ -150,14 +150,10 @@ fn to_json(value: Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use zvf_metadata::Dtype;
     use zvf_model::{Elements, Kind, ObjectId, Parts};
 
     use super::*;
-
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
-    }
+    use crate::shared::column;
 
     #[test]
     fn writes_vertices_parts_and_elements() {

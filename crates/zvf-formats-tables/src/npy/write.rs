@@ -209,13 +209,10 @@ const MAX_COUNT_DIGITS: usize = 20; // digits of u64::MAX
 mod tests {
     use std::io::Cursor;
 
-    use zvf_model::{Categories, Column, Kind, ObjectId, Parts};
+    use zvf_model::{Categories, Kind, ObjectId, Parts};
 
     use super::*;
-
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
-    }
+    use crate::shared::column;
 
     #[test]
     fn writes_records_and_counts_them_in_the_header() {

@@ -19,9 +19,9 @@ use std::fmt::Display;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Archive, Bytes, FieldNames, MAX_CORNERS, NamedValues, OBJECT, ReadOptions, Reader, RecordField,
-    Spot, Values, VertexBuilder, block_rows, check_position_type, default_axes, new_column,
-    owner_at, value_places, whole_number,
+    Archive, Bytes, FieldNames, MAX_CORNERS, OBJECT, ReadOptions, Reader, RecordField, Spot,
+    Values, VertexBuilder, block_rows, build_vertices, new_column, owner_at, value_places,
+    whole_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
@@ -39,7 +39,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let roles = members.choose_roles(options)?;
     let open = |at: &usize| members.open_array(at);
     let positions: Vec<NamedArray> = roles.positions.iter().map(open).collect::<Result<_, _>>()?;
-    let (rows, dtype) = (positions[0].array.rows(), positions[0].field.dtype);
+    let rows = positions[0].array.rows();
     let fields: Vec<NamedArray> = roles.fields.iter().map(open).collect::<Result<_, _>>()?;
     let object = roles.object.as_ref().map(open).transpose()?;
     let elements = roles.elements.as_ref().map(open).transpose()?;
@@ -50,39 +50,26 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "choose arrays with --positions and --attributes";
-            return spot(&named.name).hint(hint).refuse(Class::CountMismatch, expected, found);
+            let spot = spot(&named.field.name).hint(hint);
+            return spot.refuse(Class::CountMismatch, expected, found);
         }
     }
-    // A saturated width is refused as too wide.
-    let width = positions.iter().fold(0_u32, |sum, named| sum.saturating_add(named.field.width));
-    check_position_type(dtype, width, "npz")?;
-    for named in &positions {
-        if named.field.dtype != dtype {
-            let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
-            let hint = "convert the arrays with astype() first";
-            return spot(&named.name).hint(hint).refuse(Class::Unsupported, expected, found);
-        }
-    }
+    let plain = |arrays: &[NamedArray]| -> Vec<RecordField> {
+        arrays.iter().map(|named| named.field.clone()).collect()
+    };
+    let has_owners = object.is_some() || kind.is_chain();
+    let (vertices, axes) =
+        build_vertices(kind, &plain(&positions), &plain(&fields), has_owners, "npz")?;
     for named in object.iter().chain(&elements) {
         if !matches!(named.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
             let found = named.field.dtype.to_string();
-            return spot(&named.name).refuse(Class::Unsupported, "whole numbers", found);
+            return spot(&named.field.name).refuse(Class::Unsupported, "whole numbers", found);
         }
     }
     if let Some(named) = object.as_ref().filter(|named| named.field.width != 1) {
         let (expected, found) = ("one number a vertex", named.field.width.to_string());
-        return spot(&named.name).refuse(Class::BadShape, expected, found);
+        return spot(&named.field.name).refuse(Class::BadShape, expected, found);
     }
-    let axes = match positions.as_slice() {
-        [_] => default_axes(width),
-        several => several.iter().map(|named| named.name.clone()).collect(),
-    };
-    let columns = fields
-        .iter()
-        .map(|array| NamedValues::new(array.name.as_str(), array.field.dtype, array.field.width));
-    let has_owners = object.is_some() || kind.is_chain();
-    let vertices =
-        VertexBuilder::new(kind, Values::new(dtype, width), columns.collect(), has_owners);
     let batch_rows = options.batch_rows.max(1);
     let mut pieces =
         Pieces { positions, fields, object, elements, vertices, vertex_count: rows, batch_rows };
@@ -97,7 +84,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 
 /// Returns the kind of the options, or infers it from the width of the elements.
 fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<Kind> {
-    let inferred = match elements.map(|named| (&named.name, named.field.width)) {
+    let inferred = match elements.map(|named| (&named.field.name, named.field.width)) {
         None => Kind::PointCloud,
         Some((_, 2)) => Kind::Graph,
         Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
@@ -144,7 +131,8 @@ impl<'a> MemberArrays<'a> {
         let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
         match array.fields() {
             [only] if only.name.is_empty() => {
-                Ok(NamedArray { name: name.to_owned(), field: only.clone(), array })
+                let field = RecordField { name: name.to_owned(), ..only.clone() };
+                Ok(NamedArray { field, array })
             }
             _ => spot(name).refuse(Class::Unsupported, "plain values", "records with fields"),
         }
@@ -172,8 +160,7 @@ impl<'a> MemberArrays<'a> {
 
 /// An array with its name.
 struct NamedArray {
-    name: String,
-    field: RecordField, // the type and the width of a row
+    field: RecordField, // of a row
     array: Array,
 }
 
@@ -247,7 +234,7 @@ impl Pieces {
             let vertex = vertex.and_then(|vertex| u64::try_from(vertex).ok());
             let vertex = vertex.ok_or_else(|| {
                 let expected = format!("a vertex below {}", self.vertex_count);
-                spot(&named.name).error(Class::OutOfBounds, expected, found)
+                spot(&named.field.name).error(Class::OutOfBounds, expected, found)
             })?;
             vertices.push_bytes(&vertex.to_le_bytes());
         }

@@ -136,35 +136,25 @@ fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, Target, WriteOptions};
-    use zvf_model::flow::Piece;
+    use zvf_formats::{Input, ReadOptions, WriteOptions};
 
-    use crate::shared::{create, open};
+    use crate::shared::{convert, open, pieces};
     use crate::{PTS, XYZ};
 
     #[test]
     fn points_come_back() {
         let text: &[u8] = b"2\n0.1 2 3 -7 1 2 255\n1e-7 5 6 8 0 0 0\n";
         let options = ReadOptions::default();
-        let read = |bytes: Vec<u8>, format| -> Vec<Piece> {
-            open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options)
-                .unwrap()
-                .collect::<Result<_, _>>()
-                .unwrap()
-        };
-        let mut out = Vec::new();
-        let reader = open(Input::reader(text), Some(&PTS), &options).unwrap();
-        let writer = create(&PTS, Target::stream(&mut out), &WriteOptions::default()).unwrap();
-        assert_eq!(zvf_formats::copy(reader, writer).unwrap().vertices, 2);
-        assert_eq!(read(out, &PTS), read(text.to_vec(), &PTS));
-        let mut out = Vec::new();
-        let reader = open(Input::reader(text), Some(&PTS), &options).unwrap();
-        let writer = create(&XYZ, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        let reader = || open(Input::reader(text), Some(&PTS), &options).unwrap();
+        let (out, report) = convert(reader(), &PTS, &WriteOptions::default()).unwrap();
+        assert_eq!(report.vertices, 2);
+        assert_eq!(pieces(&out, &PTS, &options), pieces(text, &PTS, &options));
+        let reader = reader();
         let lost = zvf_formats::find_losses(reader.header(), &XYZ).unwrap();
         let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
         let text = "vertex attribute \"intensity\" is dropped: XYZ has a place for color, three values of 8 bits";
         assert_eq!(lost, [text]);
-        zvf_formats::copy(reader, writer).unwrap();
+        let (out, _) = convert(reader, &XYZ, &WriteOptions::default()).unwrap();
         assert!(out.starts_with(b"0.1 2 3 1 2 255\n"), "{}", String::from_utf8_lossy(&out));
     }
 }

@@ -4,7 +4,6 @@
 //! shapes     the geometry of a feature, and a summary of the geometries of a file
 //! columns    attributes: types inferred in a first pass, values stored in a second one
 //! pass       both passes: the header after the first one, the pieces of the second one
-//! rows       features to pieces: vertices with their objects, and attributes of objects
 //! ```
 //!
 //! A feature becomes an object. Its index in the file is its id, and its attributes are attributes of objects. Points
@@ -15,10 +14,9 @@
 
 mod columns;
 mod pass;
-mod rows;
 mod shapes;
 
 pub use columns::{FeatureCell, FeatureColumns};
-pub use pass::{Coordinates, FirstPass, with_units};
-pub use rows::FeatureBatcher;
-pub use shapes::{FeatureShape, GeometrySummary, PartKind, ShapePart};
+pub use pass::{FeatureInfo, FeatureSource, FeatureTarget, with_units};
+pub(crate) use shapes::GeometrySummary;
+pub use shapes::{FeatureShape, PartKind, ShapePart};

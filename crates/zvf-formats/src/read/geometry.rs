@@ -5,9 +5,9 @@
 //! such a file, bounded by [`ReadOptions::memory`].
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -19,7 +19,7 @@ use crate::dtypes::{INT32, dtype};
 use crate::error::{FilePlace, Spot, cannot_hold, read_failed};
 use crate::read::values::{quote, without_rows};
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::table::{value_places, whole_number};
+use crate::table::{value_places, vertex_owners, whole_number};
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
@@ -59,32 +59,13 @@ impl WholeFile {
     }
 }
 
-/// The objects that vertices belong to.
-#[derive(Debug)]
-pub enum VertexOwners {
-    /// Vertices have no objects.
-    None,
-    /// The object of each vertex.
-    Each(Vec<Option<ObjectId>>),
-    /// Runs of vertices, an object each.
-    Runs(Parts),
-}
-
 /// Vertices, elements, objects and groups of a file.
 #[derive(Debug)]
 pub struct WholeGeometry {
-    /// The kind of geometry.
-    pub kind: Kind,
-    /// The names of the axes.
-    pub axes: Vec<String>,
-    /// The unit of lengths.
-    pub unit: Option<&'static str>,
-    /// The position of each vertex.
-    pub positions: Column,
-    /// The attributes of vertices.
-    pub fields: Vec<Field>,
-    /// The objects of vertices.
-    pub owners: VertexOwners,
+    /// The names and units of the axes, records, notes and what is not read.
+    pub header: Header,
+    /// The vertices with their attributes and objects, without elements.
+    pub batch: Batch,
     /// The vertices of each edge or face, `int64`, and attributes of them.
     pub elements: Option<(Column, Vec<Field>)>,
     /// The objects with attributes.
@@ -93,84 +74,60 @@ pub struct WholeGeometry {
     pub object_fields: Vec<Field>,
     /// Groups of objects.
     pub groups: Vec<Group>,
-    /// Data for writing the file back, by the name of a format.
-    pub records: Vec<(String, Json)>,
-    /// Other kinds in the same file, which are read by asking for them.
-    pub other_kinds: Vec<Kind>,
-    /// What is not read.
-    pub left_out: Vec<String>,
-    /// Warnings.
-    pub notes: Vec<String>,
 }
 
 impl WholeGeometry {
-    /// Creates a geometry of vertices of `kind`, and nothing else.
-    pub fn new(kind: Kind, positions: Column) -> Self {
-        Self {
-            kind,
-            axes: crate::read::roles::default_axes(positions.width()),
-            unit: None,
-            positions,
-            fields: Vec::new(),
-            owners: VertexOwners::None,
-            elements: None,
-            objects: Vec::new(),
-            object_fields: Vec::new(),
-            groups: Vec::new(),
-            records: Vec::new(),
-            other_kinds: Vec::new(),
-            left_out: Vec::new(),
-            notes: Vec::new(),
-        }
+    /// Creates a geometry of vertices of `kind` with attributes, and nothing else.
+    pub fn new(kind: Kind, positions: Column, fields: Vec<Field>) -> Result<Self> {
+        let axes = crate::read::roles::default_axes(positions.width());
+        let batch = Batch::new(kind, positions);
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
+        let header = Header::from_batch(&batch, axes);
+        let (objects, object_fields, groups) = Default::default();
+        Ok(Self { header, batch, elements: None, objects, object_fields, groups })
     }
 
     /// Returns a reader of its pieces, as the kind in the options.
     pub fn into_reader(mut self, format: &'static str, options: &ReadOptions) -> Result<Reader> {
-        let kind = options.kind.unwrap_or(self.kind);
-        let is_supported = kind == self.kind || kind == Kind::PointCloud;
-        let (expected, found) = (format!("a {kind}"), format!("a {}", self.kind));
+        let own_kind = self.batch.kind();
+        let kind = options.kind.unwrap_or(own_kind);
+        let is_supported = kind == own_kind || kind == Kind::PointCloud;
+        let (expected, found) = (format!("a {kind}"), format!("a {own_kind}"));
         let spot = Spot::new(format, "the file");
         spot.ensure(is_supported, Class::InvalidArgument, expected, found)?;
-        if kind != self.kind {
-            self.reduce_to_points();
+        if kind != own_kind {
+            self.reduce_to_points()?;
         }
+        let vertices = Header::from_batch(&self.batch, Vec::new());
         let header = Header {
-            records: std::mem::take(&mut self.records),
-            other_kinds: std::mem::take(&mut self.other_kinds),
-            fields: without_rows(&self.fields),
-            objects: !matches!(self.owners, VertexOwners::None),
+            kind,
+            fields: vertices.fields.clone(),
+            objects: vertices.objects,
             object_fields: without_rows(&self.object_fields),
             groups: !self.groups.is_empty(),
             elements: self.elements.as_ref().map(|(rows, fields)| ElementHeader {
                 width: Some(rows.width()),
                 fields: without_rows(fields),
             }),
-            vertices: u64::try_from(self.positions.len()).ok(),
-            left_out: std::mem::take(&mut self.left_out),
-            notes: std::mem::take(&mut self.notes),
-            ..Header::new(self.kind, self.axes.clone(), self.positions.slice(0..0))
-        };
-        let header = match self.unit {
-            Some(unit) => header.with_unit(unit),
-            None => header,
+            vertices: u64::try_from(self.batch.len()).ok(),
+            ..std::mem::replace(&mut self.header, vertices)
         };
         let batch_rows = options.batch_rows.max(1);
         Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
     }
 
     /// Drops everything but the vertices.
-    fn reduce_to_points(&mut self) {
-        self.kind = Kind::PointCloud;
+    fn reduce_to_points(&mut self) -> Result<()> {
         if let Some((rows, _)) = self.elements.take() {
-            self.left_out.push(format!("{} edges or faces", rows.len()));
+            self.header.left_out.push(format!("{} edges or faces", rows.len()));
         }
-        if let VertexOwners::Runs(parts) = &self.owners {
-            let mut owners = vec![None; self.positions.len()];
-            for part in parts.iter() {
-                owners[part.rows].fill(Some(part.object));
-            }
-            self.owners = VertexOwners::Each(owners);
-        }
+        let points = Batch::new(Kind::PointCloud, self.batch.positions().clone());
+        let points = self.batch.fields().iter().cloned().try_fold(points, Batch::with_field)?;
+        self.batch = match vertex_owners(&self.batch) {
+            Some(owners) => points.with_vertex_objects(owners)?,
+            None => points,
+        };
+        Ok(())
     }
 }
 
@@ -186,8 +143,11 @@ impl Iterator for Pieces {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.vertices < self.geometry.positions.len() {
-            return Some(self.next_vertices());
+        let batch = &self.geometry.batch;
+        if self.vertices < batch.len() {
+            let end = batch.len().min(self.vertices + self.batch_rows);
+            let rows = std::mem::replace(&mut self.vertices, end)..end;
+            return Some(slice_batch(batch, rows).map(Piece::Vertices));
         }
         let start = self.elements;
         if let Some((rows, fields)) =
@@ -208,28 +168,22 @@ impl Iterator for Pieces {
     }
 }
 
-impl Pieces {
-    fn next_vertices(&mut self) -> Result<Piece> {
-        let geometry = &self.geometry;
-        let end = geometry.positions.len().min(self.vertices + self.batch_rows);
-        let rows = std::mem::replace(&mut self.vertices, end)..end;
-        let batch = Batch::new(geometry.kind, geometry.positions.slice(rows.clone()));
-        let fields = slice_all(&geometry.fields, rows.clone());
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
-        let batch = match &geometry.owners {
-            VertexOwners::None => batch,
-            VertexOwners::Each(owners) => {
-                let owners = owners.get(rows).unwrap_or_default().to_vec(); // the batch refuses too few
-                batch.with_vertex_objects(owners)?
-            }
-            VertexOwners::Runs(parts) => batch.with_parts(slice_parts(parts, &rows)?)?,
-        };
-        Ok(Piece::Vertices(batch))
+/// Returns some vertices of a batch with their attributes and objects, without elements.
+pub fn slice_batch(batch: &Batch, rows: Range<usize>) -> Result<Batch> {
+    let slice = Batch::new(batch.kind(), batch.positions().slice(rows.clone()));
+    let fields = slice_all(batch.fields(), rows.clone());
+    let slice = fields.into_iter().try_fold(slice, Batch::with_field)?;
+    if let Some(owners) = batch.vertex_objects() {
+        return Ok(slice.with_vertex_objects(owners[rows].to_vec())?);
     }
+    if batch.parts().offsets().is_empty() {
+        return Ok(slice);
+    }
+    Ok(slice.with_parts(slice_parts(batch.parts(), &rows)?)?)
 }
 
 /// Returns the parts within `rows`, cut at its ends.
-fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts> {
+fn slice_parts(parts: &Parts, rows: &Range<usize>) -> Result<Parts> {
     // The first part begins at 0.
     let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
     let (mut offsets, mut objects, mut starts) = (vec![0], Vec::new(), Vec::new());
@@ -244,7 +198,7 @@ fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts> {
     Ok(Parts::new(offsets, objects)?.with_starts(starts)?)
 }
 
-fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
+fn slice_all(fields: &[Field], rows: Range<usize>) -> Vec<Field> {
     let slice = |field: &Field| field.with_column(field.column.slice(rows.clone()));
     fields.iter().map(slice).collect()
 }

@@ -115,39 +115,25 @@ impl Default for ReadOptions {
     }
 }
 
-/// An attribute of lines that is computed from their vertices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Measure {
-    /// The length of the path.
-    Length,
-    /// The first and the last vertex, as `start` and `end`.
-    Endpoints,
-    /// The unit vector from the first to the last vertex.
-    Orientation,
-    /// The length divided by the distance between the ends.
-    Tortuosity,
-    /// The number of vertices.
-    VertexCount,
-}
-
-impl Measure {
-    /// All measures.
-    pub const ALL: &[Self] =
-        &[Self::Length, Self::Endpoints, Self::Orientation, Self::Tortuosity, Self::VertexCount];
-
-    /// Returns its name in options.
-    #[must_use]
-    pub const fn token(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Endpoints => "endpoints",
-            Self::Orientation => "orientation",
-            Self::Tortuosity => "tortuosity",
-            Self::VertexCount => "vertex_count",
-        }
+zvf_format::vocabulary! {
+    /// An attribute of lines that is computed from their vertices.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum Measure {
+        /// The length of the path.
+        Length => "length",
+        /// The first and the last vertex, as `start` and `end`.
+        Endpoints => "endpoints",
+        /// The unit vector from the first to the last vertex.
+        Orientation => "orientation",
+        /// The length divided by the distance between the ends.
+        Tortuosity => "tortuosity",
+        /// The number of vertices.
+        VertexCount => "vertex_count",
     }
+    /// Returns its name in options.
+    fn token;
 }
 
 impl FromStr for Measure {

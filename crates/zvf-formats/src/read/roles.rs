@@ -56,7 +56,12 @@ impl RecordTable {
         format: &'static str,
     ) -> Result<(Self, Vec<String>)> {
         let roles = Roles::assign(fields, options, format)?;
-        let (vertices, axes) = roles.build_vertices(kind, format)?;
+        let plain = |places: &[PlacedField]| -> Vec<RecordField> {
+            places.iter().map(|place| place.field.clone()).collect()
+        };
+        let owned = roles.object.is_some() || kind.is_chain();
+        let (positions, others) = (plain(&roles.positions), plain(&roles.fields));
+        let (vertices, axes) = build_vertices(kind, &positions, &others, owned, format)?;
         Ok((Self { stride: record_bytes(fields).max(1), roles, vertices, format }, axes))
     }
 
@@ -249,38 +254,6 @@ impl Roles {
             [positions, fields].map(|all| all.into_iter().filter_map(pick).collect());
         Ok(Self { positions, object, part: part_at.and_then(pick), fields })
     }
-
-    /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
-    fn build_vertices(
-        &self,
-        kind: Kind,
-        format: &'static str,
-    ) -> Result<(VertexBuilder, Vec<String>)> {
-        // A saturated width is refused as too wide.
-        let width =
-            self.positions.iter().fold(0_u32, |sum, place| sum.saturating_add(place.field.width));
-        let dtype = self.positions.first().map_or(Dtype::FLOAT32, |place| place.field.dtype);
-        check_position_type(dtype, width, format)?;
-        for place in &self.positions {
-            if place.field.dtype != dtype {
-                let expected = format!("{dtype} for every axis");
-                let hint = "convert them to one type first";
-                let found = place.field.dtype.to_string();
-                let spot = Spot::new(format, &place.field.name).hint(hint);
-                return spot.refuse(Class::Unsupported, expected, found);
-            }
-        }
-        let axes = match self.positions.as_slice() {
-            [_] => default_axes(width),
-            several => several.iter().map(|place| place.field.name.clone()).collect(),
-        };
-        let fields = self.fields.iter().map(|PlacedField { field, .. }| {
-            NamedValues::new(field.name.as_str(), field.dtype, field.width)
-        });
-        let owned = self.object.is_some() || kind.is_chain();
-        let positions = Values::new(dtype, width);
-        Ok((VertexBuilder::new(kind, positions, fields.collect(), owned), axes))
-    }
 }
 
 /// Assigns consecutive byte ranges to the fields of a record.
@@ -293,6 +266,33 @@ fn place_fields(fields: &[RecordField]) -> Vec<PlacedField> {
         placed.push(PlacedField { field: field.clone(), slot });
     }
     placed
+}
+
+/// Creates a builder of vertices with these columns. Returns it with the names of the axes.
+pub fn build_vertices(
+    kind: Kind,
+    positions: &[RecordField],
+    fields: &[RecordField],
+    owned: bool,
+    format: &'static str,
+) -> Result<(VertexBuilder, Vec<String>)> {
+    // A saturated width is refused as too wide.
+    let width = positions.iter().fold(0_u32, |sum, field| sum.saturating_add(field.width));
+    let dtype = positions.first().map_or(Dtype::FLOAT32, |field| field.dtype);
+    check_position_type(dtype, width, format)?;
+    for field in positions {
+        let expected = format_args!("{dtype} for every axis");
+        let spot = Spot::new(format, &field.name).hint("convert them to one type first");
+        spot.ensure(field.dtype == dtype, Class::Unsupported, expected, field.dtype)?;
+    }
+    let axes = match positions {
+        [_] => default_axes(width),
+        several => several.iter().map(|field| field.name.clone()).collect(),
+    };
+    let fields =
+        fields.iter().map(|field| NamedValues::new(&*field.name, field.dtype, field.width));
+    let positions = Values::new(dtype, width);
+    Ok((VertexBuilder::new(kind, positions, fields.collect(), owned), axes))
 }
 
 /// Checks that a store supports such positions: the number of axes, and a numeric type.

@@ -3,10 +3,12 @@
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::flow::{Group, Header, Piece};
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
+use zvf_model::{BadBatch, Batch, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use crate::elements::element_vertices;
 use crate::error::{cannot_hold, other_columns};
+use crate::write::WriteOptions;
+use crate::write::collected_input::CollectedInput;
 
 /// The collected pieces of one kind.
 ///
@@ -16,53 +18,45 @@ use crate::error::{cannot_hold, other_columns};
 pub struct CollectedPieces {
     /// The header of the kind.
     pub header: Header,
+    options: WriteOptions,
     positions: ColumnBuilder,
-    fields: Vec<(Field, ColumnBuilder)>,
-    owners: Vec<Option<ObjectId>>,
-    offsets: Vec<usize>,
+    fields: Vec<FieldBuilder>,
+    owners: Option<Vec<Option<ObjectId>>>,
+    offsets: Vec<usize>, // none without parts
     part_objects: Vec<ObjectId>,
-    has_parts: bool,
-    has_owners: bool,
     width: usize,
     elements: Vec<usize>,
-    element_fields: Vec<(Field, ColumnBuilder)>,
-    /// The objects that have attributes, in input order.
-    pub objects: Vec<ObjectId>,
-    object_fields: Vec<(Field, ColumnBuilder)>,
-    /// All groups.
-    pub groups: Vec<Group>,
-    group_fields: Vec<(Field, ColumnBuilder)>,
+    element_fields: Vec<FieldBuilder>,
+    objects: Vec<ObjectId>,
+    object_fields: Vec<FieldBuilder>,
+    groups: Vec<Group>,
+    group_fields: Vec<FieldBuilder>,
     bytes: u64,
-    max_bytes: u64,
     format: &'static str,
 }
 
 impl CollectedPieces {
-    /// Creates an empty collector for a kind of `header`, which holds at most `max_bytes`.
+    /// Creates an empty collector for a kind of `header`, which holds at most the memory of the
+    /// options.
     #[must_use]
-    pub fn new(header: &Header, max_bytes: u64, format: &'static str) -> Self {
-        let builders = |fields: &[Field]| -> Vec<(Field, ColumnBuilder)> {
-            fields.iter().map(|f| (f.clone(), ColumnBuilder::empty_like(&f.column))).collect()
-        };
+    pub fn new(header: &Header, options: &WriteOptions, format: &'static str) -> Self {
         let elements = header.elements.as_ref();
         Self {
             header: header.clone(),
+            options: options.clone(),
             positions: ColumnBuilder::empty_like(&header.positions),
-            fields: builders(&header.fields),
-            owners: Vec::new(),
-            offsets: vec![0],
+            fields: FieldBuilder::list(&header.fields),
+            owners: None,
+            offsets: Vec::new(),
             part_objects: Vec::new(),
-            has_parts: false,
-            has_owners: false,
             width: 0,
             elements: Vec::new(),
-            element_fields: elements.map_or_else(Vec::new, |e| builders(&e.fields)),
+            element_fields: elements.map_or_else(Vec::new, |e| FieldBuilder::list(&e.fields)),
             objects: Vec::new(),
-            object_fields: builders(&header.object_fields),
+            object_fields: FieldBuilder::list(&header.object_fields),
             groups: Vec::new(),
-            group_fields: builders(&header.group_fields),
+            group_fields: FieldBuilder::list(&header.group_fields),
             bytes: 0,
-            max_bytes,
             format,
         }
     }
@@ -113,21 +107,20 @@ impl CollectedPieces {
         self.positions.push_rows(positions, 0..batch.len());
         let size = push_fields(&mut self.fields, batch.fields());
         self.reserve_columns(size, "vertex columns")?;
-        let has_owners = self.has_owners || batch.vertex_objects().is_some();
+        let has_owners = self.owners.is_some() || batch.vertex_objects().is_some();
         let owners = if has_owners { batch.len() } else { 0 };
         self.reserve_bytes(owners * size_of::<Option<ObjectId>>())?;
         self.reserve_bytes(batch.parts().len() * size_of::<(usize, ObjectId)>())?;
-        match batch.vertex_objects() {
-            Some(owners) => {
-                self.has_owners = true;
-                self.owners.resize(before, None);
-                self.owners.extend_from_slice(owners);
-            }
-            None if self.has_owners => self.owners.resize(before + batch.len(), None),
-            None => {}
+        if has_owners {
+            let all = self.owners.get_or_insert_default();
+            all.resize(before, None);
+            all.extend_from_slice(batch.vertex_objects().unwrap_or_default());
+            all.resize(before + batch.len(), None);
         }
         if !batch.parts().offsets().is_empty() {
-            self.has_parts = true;
+            if self.offsets.is_empty() {
+                self.offsets.push(0);
+            }
             for part in batch.parts().iter() {
                 self.offsets.push(before + part.rows.end);
                 self.part_objects.push(part.object);
@@ -160,10 +153,10 @@ impl CollectedPieces {
 
     fn reserve_bytes(&mut self, bytes: usize) -> Result<()> {
         self.bytes += to_u64(bytes);
-        if self.bytes <= self.max_bytes {
+        if self.bytes <= self.options.memory {
             return Ok(());
         }
-        let what = format!("more than {} bytes of geometry at once", self.max_bytes);
+        let what = format!("more than {} bytes of geometry at once", self.options.memory);
         Err(cannot_hold(self.format, what, "raise --memory-limit, or narrow what is written"))
     }
 
@@ -172,104 +165,111 @@ impl CollectedPieces {
     }
 
     /// Returns the number of vertices.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Returns whether there are no vertices.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Takes the attributes of objects, in the order of [`objects`](Self::objects).
-    #[must_use]
-    pub fn take_object_fields(&mut self) -> Vec<Field> {
-        finish_fields(&mut self.object_fields)
-    }
-
-    /// Takes the attributes of groups, in the order of [`groups`](Self::groups).
-    #[must_use]
-    pub fn take_group_fields(&mut self) -> Vec<Field> {
-        finish_fields(&mut self.group_fields)
-    }
-
-    /// Takes all vertices with their parts or owners, and all elements.
+    /// Returns everything: all vertices with their parts or owners, elements, objects and groups.
     ///
     /// # Errors
     ///
     /// When an element names a vertex that does not exist.
-    pub fn take_batch(&mut self) -> Result<Batch> {
-        let empty = ColumnBuilder::empty_like(&self.header.positions);
-        let positions = std::mem::replace(&mut self.positions, empty).finish();
-        let mut batch = Batch::new(self.header.kind, positions);
-        for field in finish_fields(&mut self.fields) {
-            batch = batch.with_field(field).map_err(from_bad_batch)?;
+    pub fn finish(mut self) -> Result<CollectedInput> {
+        let object_fields = FieldBuilder::take_all(&mut self.object_fields);
+        let group_fields = FieldBuilder::take_all(&mut self.group_fields);
+        let Self { header, options, objects, groups, .. } = self;
+        let batch = Batch::new(header.kind, self.positions.finish());
+        let fields = FieldBuilder::take_all(&mut self.fields);
+        let mut batch = add_fields(batch, fields, Batch::with_field)?;
+        if !self.offsets.is_empty() {
+            let parts = Parts::new(self.offsets, self.part_objects);
+            batch = parts.and_then(|parts| batch.with_parts(parts)).map_err(from_bad_batch)?;
         }
-        if self.has_parts {
-            let offsets = std::mem::take(&mut self.offsets);
-            let objects = std::mem::take(&mut self.part_objects);
-            let parts = Parts::new(offsets, objects).map_err(from_bad_batch)?;
-            batch = batch.with_parts(parts).map_err(from_bad_batch)?;
-        }
-        if self.has_owners {
-            let owners = std::mem::take(&mut self.owners);
+        if let Some(owners) = self.owners {
             batch = batch.with_vertex_objects(owners).map_err(from_bad_batch)?;
         }
         if self.width > 0 {
-            let rows = std::mem::take(&mut self.elements);
-            let mut elements = Elements::new(self.width, rows).map_err(from_bad_batch)?;
-            for field in finish_fields(&mut self.element_fields) {
-                elements = elements.with_field(field).map_err(from_bad_batch)?;
-            }
+            let elements = Elements::new(self.width, self.elements).map_err(from_bad_batch)?;
+            let fields = FieldBuilder::take_all(&mut self.element_fields);
+            let elements = add_fields(elements, fields, Elements::with_field)?;
             batch = batch.with_elements(elements).map_err(from_bad_batch)?;
         }
-        Ok(batch)
+        Ok(CollectedInput { header, batch, objects, object_fields, groups, group_fields, options })
+    }
+}
+
+fn add_fields<T>(
+    to: T,
+    fields: Vec<Field>,
+    add: impl Fn(T, Field) -> Result<T, BadBatch>,
+) -> Result<T> {
+    fields.into_iter().try_fold(to, add).map_err(from_bad_batch)
+}
+
+/// A field whose column grows.
+#[derive(Debug)]
+pub struct FieldBuilder {
+    field: Field,
+    rows: ColumnBuilder,
+}
+
+impl FieldBuilder {
+    /// Creates empty fields as these.
+    #[must_use]
+    pub fn list<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Vec<Self> {
+        let empty = |field: &Field| Self {
+            field: field.clone(),
+            rows: ColumnBuilder::empty_like(&field.column),
+        };
+        fields.into_iter().map(empty).collect()
+    }
+
+    /// Appends rows of a field of the same type. Its categories replace those before.
+    pub fn push(&mut self, from: &Field, rows: std::ops::Range<usize>) {
+        if self.field.categories != from.categories {
+            self.field.categories.clone_from(&from.categories);
+        }
+        self.rows.push_rows(&from.column, rows);
+    }
+
+    /// Takes the rows of all fields so far.
+    pub fn take_all(fields: &mut [Self]) -> Vec<Field> {
+        let take = |Self { field, rows }: &mut Self| {
+            let empty = ColumnBuilder::empty_like(&field.column);
+            field.with_column(std::mem::replace(rows, empty).finish())
+        };
+        fields.iter_mut().map(take).collect()
     }
 }
 
 /// Appends rows to columns of the same names and types, and returns their size in bytes; `None` when the columns differ.
-fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usize> {
+fn push_fields(to: &mut [FieldBuilder], from: &[Field]) -> Option<usize> {
     if to.len() != from.len() {
         return None;
     }
     let mut bytes = 0;
-    for ((like, builder), field) in to.iter_mut().zip(from) {
-        let (column, added) = (&like.column, &field.column);
-        if like.name != field.name
+    for (builder, field) in to.iter_mut().zip(from) {
+        let (column, added) = (&builder.field.column, &field.column);
+        if builder.field.name != field.name
             || (column.dtype(), column.width()) != (added.dtype(), added.width())
         {
             return None;
         }
-        if like.categories != field.categories {
-            like.categories.clone_from(&field.categories);
-        }
-        builder.push_rows(added, 0..added.len());
+        builder.push(field, 0..added.len());
         bytes += added.bytes().len();
     }
     Some(bytes)
 }
 
-/// Returns the values so far, and begins anew.
-pub fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
-    let finish = |(field, builder): &mut (Field, ColumnBuilder)| {
-        let empty = ColumnBuilder::empty_like(&field.column);
-        let column: Column = std::mem::replace(builder, empty).finish();
-        field.with_column(column)
-    };
-    fields.iter_mut().map(finish).collect()
-}
-
 /// Creates the error for columns that do not fit together.
-pub fn from_bad_batch(error: zvf_model::BadBatch) -> Error {
+pub fn from_bad_batch(error: BadBatch) -> Error {
     cannot_hold("a batch", error, "the input contradicts itself")
 }
 
 #[cfg(test)]
 mod tests {
     use zvf_metadata::Dtype;
-    use zvf_model::Kind;
+    use zvf_model::{Column, Kind};
 
     use super::*;
 
@@ -284,7 +284,8 @@ mod tests {
         let divided = bare.clone().with_parts(parts).unwrap();
         for (batch, bytes) in [(bare, 1200), (owned, 2800), (divided, 2800)] {
             for (max_bytes, fits) in [(bytes, true), (bytes - 1, false)] {
-                let mut collected = CollectedPieces::new(&header, max_bytes, "npz");
+                let options = WriteOptions { memory: max_bytes, ..WriteOptions::default() };
+                let mut collected = CollectedPieces::new(&header, &options, "npz");
                 let pushed = collected.push(Piece::Vertices(batch.clone()));
                 assert_eq!(pushed.is_ok(), fits, "{max_bytes}");
             }

@@ -1,15 +1,13 @@
-//! Writers that collect the complete input of one kind and encode it when the file ends.
-
-use std::io::Write as _;
+//! The complete input of one kind, for writers that encode it when the file ends.
 
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
-use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
+use zvf_model::flow::{Group, Header, Loss, Report};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use crate::elements::{fan, neighbours};
 use crate::table::{field_value, value_places, vertex_owners};
-use crate::write::{CollectedPieces, Encode, Target, WriteOptions, find_record};
+use crate::write::{WriteOptions, find_record};
 
 /// The complete input of one kind.
 pub struct CollectedInput {
@@ -23,49 +21,10 @@ pub struct CollectedInput {
     pub object_fields: Vec<Field>,
     /// Groups of objects.
     pub groups: Vec<Group>,
+    /// The attributes of groups.
+    pub group_fields: Vec<Field>,
     /// The options of the writer.
     pub options: WriteOptions,
-}
-
-/// Opens a writer that collects its input and then calls `encode`.
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-    name: &'static str,
-    encode: Encode,
-) -> Box<dyn Sink + 'a> {
-    Box::new(CollectingWriter { target, options: options.clone(), name, encode, collected: None })
-}
-
-struct CollectingWriter<'a> {
-    target: Target<'a>,
-    options: WriteOptions,
-    name: &'static str,
-    encode: Encode,
-    collected: Option<CollectedPieces>, // once the kind has begun
-}
-
-impl Sink for CollectingWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collected = Some(CollectedPieces::new(header, self.options.memory, self.name));
-        Ok(())
-    }
-
-    fn write(&mut self, piece: Piece) -> Result<()> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
-        let batch = collected.take_batch()?;
-        let object_fields = collected.take_object_fields();
-        let CollectedPieces { header, objects, groups, .. } = collected;
-        let options = self.options;
-        let input = CollectedInput { header, batch, objects, object_fields, groups, options };
-        let report = (self.encode)(&input, &mut self.target)?;
-        self.target.flush()?;
-        Ok(report)
-    }
 }
 
 impl CollectedInput {

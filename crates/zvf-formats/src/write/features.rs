@@ -20,9 +20,11 @@ use zvf_model::flow::{Header, Loss, Piece, Report};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::capabilities::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
-use crate::read::features::{FeatureShape, PartKind, ShapePart};
-use crate::write::CollectedPieces;
+use crate::read::features::{FeatureShape, PartKind};
+use crate::table::arrange_rows;
 use crate::write::chains::Chains;
+use crate::write::collected_input::CollectedInput;
+use crate::write::{CollectedPieces, WriteOptions};
 
 /// A writer of the features of one format.
 pub trait FeatureSink {
@@ -37,7 +39,7 @@ pub trait FeatureSink {
 /// A writer that turns pieces into features for a sink.
 pub struct FeatureWriter<'a> {
     sink: Box<dyn FeatureSink + 'a>,
-    memory: u64,
+    options: WriteOptions,
     format: &'static str,
     state: State,
     report: Report,
@@ -83,9 +85,14 @@ impl CollectedObjects {
 }
 
 impl<'a> FeatureWriter<'a> {
-    /// Creates a writer that collects at most `memory` bytes.
-    pub fn new(sink: Box<dyn FeatureSink + 'a>, memory: u64, format: &'static str) -> Self {
-        Self { sink, memory, format, state: State::New, report: Report::default() }
+    /// Creates a writer that collects at most the memory of the options.
+    pub fn new(
+        sink: Box<dyn FeatureSink + 'a>,
+        options: &WriteOptions,
+        format: &'static str,
+    ) -> Self {
+        let options = options.clone();
+        Self { sink, options, format, state: State::New, report: Report::default() }
     }
 
     fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<()> {
@@ -98,7 +105,8 @@ impl<'a> FeatureWriter<'a> {
         }
         let mut shape = FeatureShape::default();
         for row in 0..batch.len() {
-            set_positions(batch, row..row + 1, PartKind::Point, &mut shape);
+            shape.clear();
+            add_positions(batch, row..row + 1, PartKind::Point, &mut shape);
             self.sink.write(&shape, &fields, row)?;
         }
         let rows = to_u64(batch.len());
@@ -107,11 +115,8 @@ impl<'a> FeatureWriter<'a> {
     }
 
     fn write_objects(&mut self, collected: CollectedObjects) -> Result<()> {
-        let CollectedObjects { pieces: mut all, runs: all_runs, .. } = collected;
-        let objects = std::mem::take(&mut all.objects);
-        let fields = all.take_object_fields();
-        let has_id = has_id(&all.header);
-        let batch = all.take_batch()?;
+        let CollectedObjects { pieces, runs: all_runs, .. } = collected;
+        let CollectedInput { header, batch, objects, object_fields, .. } = pieces.finish()?;
         let mut runs: HashMap<ObjectId, Vec<Range<usize>>> = HashMap::new();
         let mut order = objects.clone();
         let mut rows: HashMap<ObjectId, usize> = HashMap::new();
@@ -126,10 +131,12 @@ impl<'a> FeatureWriter<'a> {
             object_runs.push(range);
         }
         let kind = if batch.kind().is_chain() { PartKind::Line } else { PartKind::Point };
-        let ids = match has_id {
-            true => Vec::new(),
-            false => vec![object_field(&fields, order.iter().map(|id| id.0))?],
-        };
+        let rows: Vec<Option<usize>> = order.iter().map(|id| rows.get(id).copied()).collect();
+        let mut fields: Vec<Field> =
+            object_fields.iter().map(|field| arrange_field(field, &rows)).collect();
+        if !has_id(&header) {
+            fields.push(object_field(&fields, order.iter().map(|id| id.0))?);
+        }
         let mut shape = FeatureShape::default();
         for (number, id) in order.iter().enumerate() {
             shape.clear();
@@ -137,13 +144,7 @@ impl<'a> FeatureWriter<'a> {
             for range in runs.get(id).into_iter().flatten() {
                 add_positions(&batch, range.clone(), kind, &mut shape);
             }
-            let row = rows.get(id).copied();
-            let mut object_fields: Vec<Field> =
-                fields.iter().map(|field| slice_row(field, row)).collect::<Result<_, _>>()?;
-            object_fields.extend(
-                ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))),
-            );
-            self.sink.write(&shape, &object_fields, 0)?;
+            self.sink.write(&shape, &fields, number)?;
         }
         self.report.vertices = to_u64(batch.len());
         self.report.objects = to_u64(order.len());
@@ -171,7 +172,7 @@ impl zvf_model::flow::Sink for FeatureWriter<'_> {
         }
         self.report.losses.extend(self.sink.begin(header, &fields)?);
         self.state = if objects {
-            let pieces = CollectedPieces::new(header, self.memory, self.format);
+            let pieces = CollectedPieces::new(header, &self.options, self.format);
             let (chains, runs) = (Chains::default(), Vec::new());
             State::Objects(Box::new(CollectedObjects { pieces, chains, runs }))
         } else {
@@ -222,25 +223,14 @@ pub fn free_name(name: &str, other: &str, is_taken: impl Fn(&str) -> bool) -> St
     found
 }
 
-/// Returns one row of a field, or a row without a value.
-fn slice_row(field: &Field, row: Option<usize>) -> Result<Field> {
-    if let Some(row) = row {
-        return Ok(field.with_column(field.column.slice(row..row + 1)));
-    }
-    let (dtype, width) = (field.column.dtype(), field.column.width());
-    let mut value = vec![0; saturating_usize(dtype.size)];
+/// Returns some rows of a field, without a value where there is no row.
+fn arrange_field(field: &Field, rows: &[Option<usize>]) -> Field {
+    let mut value = vec![0; saturating_usize(field.column.dtype().size)];
     if let Some(code) = field.categories.as_ref().and_then(zvf_model::Categories::missing_code) {
         value.iter_mut().zip(code.to_le_bytes()).for_each(|(slot, byte)| *slot = byte);
     }
-    let row = value.repeat(usize_from_u32(width));
-    let column =
-        Column::new(dtype, width, row.into()).map_err(crate::read::values::column_error)?;
-    Ok(field.with_column(column))
-}
-
-fn set_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut FeatureShape) {
-    shape.clear();
-    add_positions(batch, rows, kind, shape);
+    let missing = value.repeat(usize_from_u32(field.column.width()));
+    field.with_column(arrange_rows(&field.column, rows.iter().copied(), &missing))
 }
 
 fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut FeatureShape) {
@@ -252,9 +242,8 @@ fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut 
             .extend((0..shape.axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)));
     }
     match kind {
-        PartKind::Point => shape.parts.extend(rows.map(|_| ShapePart { kind, len: 1 })),
-        PartKind::Line | PartKind::Ring if rows.is_empty() => {}
-        PartKind::Line | PartKind::Ring => shape.parts.push(ShapePart { kind, len: rows.len() }),
+        PartKind::Point => rows.for_each(|_| shape.end_part(kind, 1)),
+        PartKind::Line | PartKind::Ring => shape.end_part(kind, rows.len()),
     }
 }
 
@@ -285,7 +274,7 @@ mod tests {
             let column = Column::empty(dtype.parse::<Dtype>().unwrap(), 3).unwrap();
             let labels = Categories::new(vec![Value::from("a")], Some(9));
             let field = Field::new("label", column).with_categories(labels);
-            let row = slice_row(&field, None).unwrap();
+            let row = arrange_field(&field, &[None]);
             assert_eq!(row.column.len(), 1, "{dtype}");
             for at in 0..3 {
                 assert_eq!(row.value(0, at).unwrap(), Value::Null, "{dtype}");

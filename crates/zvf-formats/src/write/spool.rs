@@ -46,7 +46,7 @@ impl Spool {
     pub fn copy_to(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if let Some(temp) = &mut self.file {
             temp.file.rewind()?;
-            io::copy(&mut temp.file, out)?;
+            io::copy(&mut io::BufReader::with_capacity(BLOCK_BYTES, &mut temp.file), out)?;
         }
         out.write_all(&self.buffer)
     }
@@ -56,27 +56,11 @@ impl Spool {
         match &mut self.file {
             Some(temp) => {
                 temp.file.rewind()?;
-                let file = io::BufReader::with_capacity(1 << 18, &mut temp.file);
+                let file = io::BufReader::with_capacity(BLOCK_BYTES, &mut temp.file);
                 Ok(Box::new(file.chain(self.buffer.as_slice())))
             }
             None => Ok(Box::new(self.buffer.as_slice())),
         }
-    }
-
-    /// Calls `visit` with all bytes, block by block.
-    pub(crate) fn for_each_block(&mut self, mut visit: impl FnMut(&[u8])) -> io::Result<()> {
-        if let Some(temp) = &mut self.file {
-            temp.file.rewind()?;
-            let mut block = vec![0; 1 << 18];
-            loop {
-                match temp.file.read(&mut block)? {
-                    0 => break,
-                    read => visit(&block[..read]),
-                }
-            }
-        }
-        visit(&self.buffer);
-        Ok(())
     }
 }
 
@@ -118,6 +102,9 @@ fn create_temp_file(folder: Option<&Path>) -> io::Result<TempFile> {
     Ok(TempFile { file, path })
 }
 
+/// Bytes of a file that are read at once.
+const BLOCK_BYTES: usize = 1 << 18;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,11 +116,11 @@ mod tests {
             let mut spool = Spool::new(max_held, Some(folder.path()));
             spool.write_all(b"one ").unwrap();
             spool.write_all(b"two three").unwrap();
-            let (mut copied, mut shown) = (Vec::new(), Vec::new());
+            let (mut copied, mut read) = (Vec::new(), Vec::new());
             spool.copy_to(&mut copied).unwrap();
-            spool.for_each_block(|block| shown.extend_from_slice(block)).unwrap();
+            spool.reader().unwrap().read_to_end(&mut read).unwrap();
             assert_eq!((copied, spool.len()), (b"one two three".to_vec(), 13));
-            assert_eq!(shown, b"one two three");
+            assert_eq!(read, b"one two three");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

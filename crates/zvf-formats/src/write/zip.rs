@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use flate2::Crc;
+use flate2::CrcWriter;
 
 use crate::write::spool::Spool;
 
@@ -140,9 +140,9 @@ const MIN_64_BIT_NUMBER: u64 = u32::MAX as u64;
 
 /// Computes the checksum of a spool.
 fn compute_checksum(content: &mut Spool) -> io::Result<u32> {
-    let mut sum = Crc::new();
-    content.for_each_block(|block| sum.update(block))?;
-    Ok(sum.sum())
+    let mut sum = CrcWriter::new(io::sink());
+    content.copy_to(&mut sum)?;
+    Ok(sum.crc().sum())
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use std::io::Write as _;
 
 use zvf_error::{Error, Result, join_causes};
 use zvf_formats::{
-    BatchWriter as _, Input, Opened, ReadOptions, Reader, Spec, Target, WriteOptions,
+    BatchWriter as _, Input, Opened, ReadOptions, Reader, Spec, Target, WriteOptions, copy,
     elements_as_rows,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Header, Piece};
-use zvf_model::{Batch, Kind};
+use zvf_model::flow::{Header, Piece, Report};
+use zvf_model::{Batch, Column, Kind};
 
 use crate::CsvWriter;
 
@@ -43,6 +43,28 @@ pub(crate) fn open(
 /// Opens a writer of a format.
 pub(crate) fn create<'a>(format: &Spec, target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     format.create(target, options).unwrap()
+}
+
+/// Returns the pieces of a file of a format.
+pub(crate) fn pieces(bytes: &[u8], format: &'static Spec, options: &ReadOptions) -> Vec<Piece> {
+    let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
+    open(input, Some(format), options).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Writes what a reader reads to a file of a format.
+pub(crate) fn convert(
+    reader: Reader,
+    format: &Spec,
+    options: &WriteOptions,
+) -> Result<(Vec<u8>, Report)> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    let report = copy(reader, create(format, Target::file(&mut file), options)?)?;
+    Ok((file.into_inner(), report))
+}
+
+/// Creates a column from the name of its type.
+pub(crate) fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 /// Formats the contents of a file as text: the header, then the pieces.
@@ -101,7 +123,7 @@ pub(crate) fn dump_reader(reader: Result<Reader>) -> Result<String, String> {
             }
             Piece::Objects { ids, fields } => {
                 let ids: Vec<u8> = ids.iter().flat_map(|id| id.0.to_le_bytes()).collect();
-                let ids = zvf_model::Column::new(Dtype::INT64, 1, ids.into()).unwrap();
+                let ids = Column::new(Dtype::INT64, 1, ids.into()).unwrap();
                 let batch = Batch::new(Kind::PointCloud, ids);
                 let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
                 text.push_str(&rows_text(&batch, &["id".to_owned()]));

@@ -1,15 +1,11 @@
 //! Tests: comparison of files of features and points in `testdata/formats` with their `expected.json`.
-//!
-//! Hashes are SHA-256 over little-endian numbers, positions as `float64`, every NaN as the quiet one, text as its length in
-//! four bytes and its UTF-8.
 
 use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_error::Result;
-use zvf_model::Value;
 
-use super::golden::{self, Collected, Gathered};
+use super::golden::{self, Collected, check_columns};
 pub(crate) use super::golden::{folder, read_expected, sha256};
 use super::{Input, ReadOptions, open};
 
@@ -39,7 +35,7 @@ pub(crate) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
 pub(crate) fn check_one(name: &str, facts: &Json, all: &Collected) {
     assert_eq!(facts["vertices"]["count"], all.rows(), "{name}");
     check_positions(name, facts, all);
-    check_columns(name, &facts["vertex_attributes"], &all.fields);
+    check_columns(name, &facts["vertex_attributes"], &all.fields, false);
 }
 
 fn check_positions(name: &str, facts: &Json, all: &Collected) {
@@ -47,50 +43,6 @@ fn check_positions(name: &str, facts: &Json, all: &Collected) {
         let digest = sha256(&all.position_bytes());
         assert_eq!(facts["vertices"]["sha256"], digest, "positions of {name}");
     }
-}
-
-/// Compares columns by name.
-fn check_columns(name: &str, facts: &Json, fields: &[Gathered]) {
-    for column in facts.as_array().into_iter().flatten() {
-        let column_name = column["name"].as_str().unwrap();
-        if column["type"] == "geometry" {
-            continue; // a second geometry is left out
-        }
-        let Some(field) = fields.iter().find(|field| field.name == column_name) else {
-            assert_eq!(column["shape"][0], 0, "{name} has no {column_name}");
-            continue;
-        };
-        if let Some(sha) = column.get("sha256").filter(|_| column.get("dtype").is_some()) {
-            let dtype = column["dtype"].as_str().unwrap();
-            assert_eq!(*sha, sha256(&bytes_of(field, dtype)), "{name}: {column_name} {dtype}");
-        }
-    }
-}
-
-/// Returns the bytes of a column, as they are hashed.
-fn bytes_of(field: &Gathered, dtype: &str) -> Vec<u8> {
-    if dtype != "string" && field.categories.is_none() {
-        assert_eq!(field.dtype, dtype, "{}", field.name);
-        return field.bytes.clone();
-    }
-    let mut bytes = Vec::new();
-    for value in &field.text {
-        match (dtype, value) {
-            ("string", Value::Null) => bytes.extend([0xff; 4]),
-            ("string", Value::Text(text)) => {
-                bytes.extend((text.len() as u32).to_le_bytes());
-                bytes.extend(text.as_bytes());
-            }
-            // pandas converts booleans with missing values to numbers.
-            ("float64", Value::Bool(flag)) => {
-                bytes.extend(f64::from(u8::from(*flag)).to_le_bytes())
-            }
-            ("float64", Value::Null) => bytes.extend(f64::from_bits(0x7ff8 << 48).to_le_bytes()),
-            (_, Value::Bool(flag)) => bytes.push(u8::from(*flag)),
-            (_, value) => panic!("{value:?} in a column of {dtype}"),
-        }
-    }
-    bytes
 }
 
 /// Reads every broken file and checks the class of each error.
@@ -121,6 +73,6 @@ pub(crate) fn check_features(format: &str, options: &ReadOptions) {
             assert_eq!(all.lengths, expected, "{name}");
         }
         assert_eq!(facts["features"]["count"], all.objects.len(), "{name}");
-        check_columns(name, &facts["columns"], &all.object_fields);
+        check_columns(name, &facts["columns"], &all.object_fields, false);
     }
 }

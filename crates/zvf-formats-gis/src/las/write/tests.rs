@@ -34,10 +34,7 @@ fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
 
 fn convert(input: Input, format: &'static Spec) -> Result<Vec<u8>> {
     let reader = open(input, None, &ReadOptions::default())?;
-    let mut file = std::io::Cursor::new(Vec::new());
-    let writer = create(format, Target::file(&mut file), &WriteOptions::default())?;
-    zvf_formats::copy(reader, writer)?;
-    Ok(file.into_inner())
+    Ok(crate::shared::convert(reader, format, &WriteOptions::default())?.0)
 }
 
 #[test]
@@ -94,17 +91,12 @@ fn cloud(points: &[[f64; 3]]) -> Batch {
     )
 }
 
+fn header(batch: &Batch) -> Header {
+    Header::from_batch(batch, ["x", "y", "z"].map(str::to_owned).to_vec())
+}
+
 fn write_cloud(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>)> {
-    let empty = |field: &Field| field.with_column(field.column.slice(0..0));
-    let header = Header {
-        fields: batch.fields().iter().map(empty).collect(),
-        objects: batch.vertex_objects().is_some(),
-        ..Header::new(
-            batch.kind(),
-            ["x", "y", "z"].map(str::to_owned).to_vec(),
-            batch.positions().slice(0..0),
-        )
-    };
+    let header = header(batch);
     let mut out = Vec::new();
     let mut writer = create(&LAS, Target::stream(&mut out), options)?;
     writer.begin(&header)?;
@@ -188,8 +180,7 @@ fn a_version_may_be_a_number() {
 #[test]
 fn long_records_are_dropped_before_version_4() {
     let batch = cloud(&[[0.0; 3]]);
-    let axes = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let mut header = Header::new(batch.kind(), axes, batch.positions().slice(0..0));
+    let mut header = header(&batch);
     let hex = "00".repeat(1 << 16);
     let record = serde_json::json!({"vlrs": [{"user_id": "other", "record_id": 7, "hex": hex}]});
     header.records.push(("las".to_owned(), record));
@@ -230,11 +221,7 @@ fn says_that_long_names_are_cut() {
 #[test]
 fn counts_more_points_than_32_bits_in_version_4_only() {
     let batch = cloud(&[[0.0; 3]]);
-    let header = Header::new(
-        batch.kind(),
-        ["x", "y", "z"].map(str::to_owned).to_vec(),
-        batch.positions().slice(0..0),
-    );
+    let header = header(&batch);
     let grid = Grid { scales: [1.0; 3], offsets: [0.0; 3] };
     let encode_last = |minor: u8| {
         let request =

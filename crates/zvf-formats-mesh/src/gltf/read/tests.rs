@@ -8,10 +8,8 @@ fn reads_golden_files() {
     let expected = golden::read_expected("gltf");
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("gltf").join(name);
-        let mut bytes = Bytes::open(&path).unwrap();
-        bytes.set_format("glTF");
         let options = ReadOptions::default();
-        let file = WholeFile::read(bytes, &options).unwrap();
+        let file = golden::read_file(&path, "glTF").unwrap();
         let document =
             Document::parse(&file, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let nodes = scene::list_mesh_nodes(&document).unwrap();
@@ -36,9 +34,7 @@ fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json
             assert_eq!(facts["vertices"], read.positions.len(), "{name}");
             if facts["stored"] != "float64" {
                 let local = &facts["local"];
-                let values =
-                    (0..read.positions.len()).flat_map(|row| (0..3).map(move |c| (row, c)));
-                let bytes: Vec<u8> = values
+                let bytes: Vec<u8> = zvf_formats::value_places(&read.positions)
                     .flat_map(|(row, c)| read.positions.float(row, c).unwrap().to_le_bytes())
                     .collect();
                 assert_eq!(local["sha256"], golden::sha256(&bytes), "{name}: local");
@@ -53,14 +49,10 @@ fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json
                 }
             }
             assert_eq!(facts["elements"]["width"], read.width, "{name}");
-            for column in facts["attributes"].as_array().unwrap() {
-                let column_name = column["name"].as_str().unwrap();
-                let (_, values) =
-                    read.attributes.iter().find(|(key, _)| key == column_name).unwrap();
-                let field = Field::new(column_name, values.clone());
-                golden::Gathered::from_field(&field)
-                    .compare(&format!("{name}: {column_name}"), column);
-            }
+            let attributes = read.attributes.iter();
+            let attributes = attributes.map(|(key, values)| Field::new(&**key, values.clone()));
+            let attributes = golden::gather(&attributes.collect::<Vec<_>>());
+            golden::check_columns(name, &facts["attributes"], &attributes, false);
         }
     }
     assert!(expected_primitives.next().is_none(), "{name}");

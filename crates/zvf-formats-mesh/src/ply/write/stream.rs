@@ -1,7 +1,7 @@
 //! Writer of PLY piece by piece: rows are spooled to files until the header can have their counts.
 //!
 //! ```text
-//! vertices  axes and attributes of each, then its object where any has one
+//! vertices  axes and attributes of each, then its object where the input has objects
 //! elements  edges or faces, with their attributes; edges between the vertices of chains
 //! ```
 //!
@@ -39,8 +39,6 @@ struct PendingFile {
     width: u32, // of positions
     kind: zvf_model::Kind,
     vertices: Rows,
-    objects: Rows,
-    has_objects: bool,
     elements: Rows,
     is_chain: bool,       // so that elements are neighbours
     corners: usize,       // of an element; 0 before the first one
@@ -89,20 +87,17 @@ impl PendingFile {
         let empty = header.empty_batch()?;
         let table = Table::new(&empty, &header.axes);
         let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
-        // There are three spools, a growing one takes up to twice its length, and the source needs memory too.
+        // There are two spools, a growing one takes up to twice its length, and the source needs
+        // memory too.
         let max_held = saturating_usize(options.memory / 64);
         let spool = || Spool::new(max_held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
         let is_chain = header.kind.is_chain() && header.elements.is_none();
-        let name = "object".to_owned();
-        let object = PlyColumn { name, dtype: None, is_wide: false, decided_by: 0 };
         Ok(Self {
             axes: header.axes.clone(),
             width: header.positions.width(),
             kind: header.kind,
             vertices: rows(columns),
-            objects: rows(vec![object]),
-            has_objects: false,
             elements: rows(Vec::new()),
             is_chain,
             corners: if is_chain { 2 } else { 0 },
@@ -132,7 +127,6 @@ impl PendingFile {
         let columns = vertex_columns(&table);
         let before = self.vertices.count;
         self.vertices.push(&table, columns, batch.positions().width() == 2, batch.len())?;
-        self.push_objects(&table, before, batch.len())?;
         if let Some(rows) = elements_as_rows(batch, before)? {
             return self.push_elements(&rows);
         }
@@ -143,20 +137,6 @@ impl PendingFile {
             self.elements.count += 1;
         }
         Ok(())
-    }
-
-    /// Adds the objects of vertices; vertices before the first batch with objects get none.
-    fn push_objects(&mut self, table: &Table<'_>, before: u64, len: usize) -> Result<()> {
-        let objects =
-            table.columns().iter().find(|column| matches!(column.source, ScalarSource::Object));
-        let Some(object) = objects else {
-            let nulls = if self.has_objects { to_u64(len) } else { 0 };
-            return self.objects.push_nulls(nulls);
-        };
-        if !std::mem::replace(&mut self.has_objects, true) {
-            self.objects.push_nulls(before)?;
-        }
-        self.objects.push(table, std::iter::once(object), false, len)
     }
 
     /// Adds elements, whose vertices are the positions of `rows`.
@@ -200,9 +180,6 @@ impl PendingFile {
         let vertices = self.vertices.count;
         writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}")?;
         self.vertices.write_header(out)?;
-        if self.has_objects {
-            self.objects.write_header(out)?;
-        }
         if self.corners > 2 {
             writeln!(out, "element face {}", self.elements.count)?;
             writeln!(out, "property list uchar int vertex_indices")?;
@@ -213,8 +190,7 @@ impl PendingFile {
             self.elements.write_header(out)?;
         }
         writeln!(out, "end_header")?;
-        let objects = self.has_objects.then_some(&mut self.objects);
-        write_vertices(&mut self.vertices, objects, out)?;
+        self.vertices.copy_to(0, out)?;
         let head = 4 * self.corners + usize::from(self.corners > 2);
         self.elements.copy_to(head, out)?;
         // The report counts the elements of the input, not the edges between neighbours.
@@ -276,15 +252,6 @@ impl Rows {
         }
     }
 
-    /// Adds rows of one column without values.
-    fn push_nulls(&mut self, count: u64) -> Result<()> {
-        for _ in 0..count {
-            self.spool.write_all(&(-1_i64).to_le_bytes())?;
-        }
-        self.count += count;
-        Ok(())
-    }
-
     fn write_header(&self, out: &mut dyn Write) -> Result<()> {
         for column in &self.columns {
             let refuse = || cannot_hold("PLY", &column.name, "leave it out with --attributes");
@@ -337,22 +304,6 @@ enum Form {
     Double,
 }
 
-/// Writes the rows of vertices with their objects, if they have any.
-fn write_vertices(
-    vertices: &mut Rows,
-    objects: Option<&mut Rows>,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let Some(objects) = objects else { return vertices.copy_to(0, out) };
-    let (forms, object) = (vertices.forms(), objects.forms());
-    let (mut from, mut beside) = (vertices.spool.reader()?, objects.spool.reader()?);
-    for _ in 0..vertices.count {
-        copy_row(&forms, &mut *from, out)?;
-        copy_row(&object, &mut *beside, out)?;
-    }
-    Ok(())
-}
-
 fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<()> {
     let mut bytes = [0; 8];
     for form in forms {
@@ -370,13 +321,11 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-/// Returns the axes and attributes of vertices.
+/// Returns the axes and attributes of vertices, and their objects.
 fn vertex_columns<'a, 'b>(
     table: &'a Table<'b>,
 ) -> impl Iterator<Item = &'a Scalar<'b>> + Clone + use<'a, 'b> {
-    let is_vertex_column =
-        |column: &&Scalar<'_>| !matches!(column.source, ScalarSource::Part | ScalarSource::Object);
-    table.columns().iter().filter(is_vertex_column)
+    table.columns().iter().filter(|column| !matches!(column.source, ScalarSource::Part))
 }
 
 /// Creates the columns of a spool; two axes get a third one.
@@ -410,10 +359,7 @@ mod tests {
 
     use super::*;
     use crate::ply::write::tests::write_one;
-
-    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
-    }
+    use crate::shared::column;
 
     fn int64_column(values: &[i64]) -> Column {
         column("int64", 1, &values.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>())
@@ -424,14 +370,14 @@ mod tests {
         let options = WriteOptions { memory, ..WriteOptions::default() };
         let mut stream = Vec::new();
         let mut writer = open(Target::stream(&mut stream), &options).unwrap();
-        let mut collected = CollectedPieces::new(header, 1 << 20, "PLY");
+        let mut collected = CollectedPieces::new(header, &WriteOptions::default(), "PLY");
         writer.begin(header).unwrap();
         for piece in pieces {
             writer.write(piece.clone()).unwrap();
             collected.push(piece.clone()).unwrap();
         }
         let report = writer.finish().unwrap();
-        let batch = collected.take_batch().unwrap();
+        let batch = collected.finish().unwrap().batch;
         assert_eq!(report.vertices, batch.len() as u64);
         assert_eq!(report.elements, batch.elements().map_or(0, Elements::len) as u64);
         let mut single = Vec::new();
@@ -453,11 +399,8 @@ mod tests {
     }
 
     fn header(batch: &Batch, elements: Option<ElementHeader>) -> Header {
-        let empty = |column: &Column| Column::empty(column.dtype(), column.width()).unwrap();
         let axes = ["u", "v", "w"].map(str::to_owned).into();
-        let fields = batch.fields().iter().map(|field| field.with_column(empty(&field.column)));
-        let fields = fields.collect();
-        Header { elements, fields, ..Header::new(batch.kind(), axes, empty(batch.positions())) }
+        Header { elements, ..Header::from_batch(batch, axes) }
     }
 
     fn rows(width: u32, numbers: &[i64]) -> Column {
@@ -474,10 +417,15 @@ mod tests {
                 fields: sort(values),
             };
             let about = ElementHeader { width: Some(2), fields: sort(&[]) };
-            let header = header(&a, Some(about));
-            let owned = b.clone().with_vertex_objects(vec![Some(ObjectId(7)), None, None]).unwrap();
-            for second in [b, owned] {
-                let (a, b) = (Piece::Vertices(a.clone()), Piece::Vertices(second));
+            let plain = header(&a, Some(about));
+            let of_objects = Header { objects: true, ..plain.clone() };
+            let own = |batch: &Batch, owners: [Option<i64>; 3]| {
+                let owners = owners.map(|id| id.map(ObjectId)).to_vec();
+                batch.clone().with_vertex_objects(owners).unwrap()
+            };
+            let owned = (own(&a, [None; 3]), own(&b, [Some(7), None, None]));
+            for (header, (a, b)) in [(plain, (a, b)), (of_objects, owned)] {
+                let (a, b) = (Piece::Vertices(a), Piece::Vertices(b));
                 check_both_ways(&header, &[a.clone(), elements(&[0, 1], &[5]), b.clone()]);
                 check_both_ways(&header, &[a, b, elements(&[0, 5, 4, 1], &[large, -9])]);
             }
@@ -492,7 +440,7 @@ mod tests {
         };
         let [a, b] = [chain(0, 1), chain(9, 1 << 33)];
         check_both_ways(&header(&a, None), &[Piece::Vertices(a.clone()), Piece::Vertices(b)]);
-        check_both_ways(&header(&a, None), &[]);
+        check_both_ways(&Header { objects: false, ..header(&a, None) }, &[]);
         let faces = |first| {
             let faces = Elements::new(3, vec![0, 1, 2, 2, 1, 0]).unwrap();
             graph(Kind::Mesh, 3, first, 1).with_elements(faces).unwrap()

@@ -5,14 +5,11 @@ use zvf_error::Result;
 use zvf_formats::Polygons;
 
 use crate::shared::golden;
-use crate::shared::golden::Gathered;
 use crate::vtk::read::*;
 
 fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile)> {
-    let mut bytes = Bytes::open(path)?;
     let is_xml = path.extension().is_some_and(|extension| extension == "vtp");
-    bytes.set_format(if is_xml { "VTP" } else { "VTK" });
-    let file = WholeFile::read(bytes, &ReadOptions::default())?;
+    let file = golden::read_file(path, if is_xml { "VTP" } else { "VTK" })?;
     let data = if is_xml { vtp::parse(&file)? } else { legacy::parse(&file)? };
     data.check(&file)?;
     Ok((data, file))
@@ -35,8 +32,7 @@ fn golden_files() {
 }
 
 fn compare(name: &str, data: &PolyData, facts: &Json) {
-    let points: Vec<u8> = (0..data.points.len())
-        .flat_map(|row| (0..3).map(move |axis| (row, axis)))
+    let points: Vec<u8> = zvf_formats::value_places(&data.points)
         .flat_map(|(row, axis)| data.points.float(row, axis).unwrap().to_le_bytes())
         .collect();
     assert_eq!(facts["vertices"]["sha256"], golden::sha256(&points), "{name}: points");
@@ -60,12 +56,7 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
     for (key, fields) in
         [("vertex_attributes", &data.point_data), ("cell_attributes", &data.cell_data)]
     {
-        for column in facts[key].as_array().unwrap() {
-            let column_name = column["name"].as_str().unwrap();
-            let field = fields.iter().find(|field| *field.name == *column_name);
-            let field = field.unwrap_or_else(|| panic!("{name}: no {column_name}"));
-            Gathered::from_field(field).compare(&format!("{name}: {column_name}"), column);
-        }
+        golden::check_columns(name, &facts[key], &golden::gather(fields), false);
     }
     for column in facts["field_data"].as_array().unwrap() {
         let column_name = column["name"].as_str().unwrap();

@@ -18,7 +18,7 @@ use zvf_formats::{
     inflate, new_column, quote_start, text_field, unpack_lz4, unpack_xz,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Column, Field};
+use zvf_model::{Column, ColumnBuilder, Field};
 
 use crate::vtk::read::{Cells, PolyData, to_integers};
 
@@ -463,17 +463,15 @@ fn read_piece(
     Ok(data)
 }
 
-/// Appends a piece to the pieces before.
+/// Appends a piece to the pieces before. The cells of each sort stay contiguous.
 fn join_piece(file: &WholeFile, to: &mut PolyData, new: &PolyData) -> Result<()> {
-    let first = saturating_i64(to_u64(to.points.len())); // a length in memory
-    let (old_cells, new_cells) = (to.cell_counts(), new.cell_counts());
-    to.points = join_rows(file, "Points", &to.points, &new.points)?;
-    to.point_data = join_fields(file, &to.point_data, &new.point_data, |old, new| {
-        join_rows(file, "PointData", old, new)
-    })?;
-    to.cell_data = join_fields(file, &to.cell_data, &new.cell_data, |old, new| {
-        join_cell_data(file, old, old_cells, new, new_cells)
-    })?;
+    let (old_points, new_points) = (to.points.len(), new.points.len());
+    let points = [(old_points, new_points)];
+    let cells: Vec<_> = to.cell_counts().into_iter().zip(new.cell_counts()).collect();
+    to.points = join_rows(file, "Points", [&to.points, &new.points], &points)?;
+    join_fields(file, "PointData", &mut to.point_data, &new.point_data, &points)?;
+    join_fields(file, "CellData", &mut to.cell_data, &new.cell_data, &cells)?;
+    let first = saturating_i64(to_u64(old_points)); // a length in memory
     for (to, new) in to.cells.iter_mut().zip(&new.cells) {
         to.extend(&new.offsets, &new.ids, first);
     }
@@ -523,47 +521,44 @@ fn read_cells(
     Ok(())
 }
 
-fn join_rows(file: &WholeFile, place: &str, old: &Column, new: &Column) -> Result<Column> {
+/// Joins two columns block by block. `counts` are the rows of each block in the old and the new
+/// one.
+fn join_rows(
+    file: &WholeFile,
+    place: &str,
+    [old, new]: [&Column; 2],
+    counts: &[(usize, usize)],
+) -> Result<Column> {
     if (old.dtype(), old.width()) != (new.dtype(), new.width()) {
         let expected = format!("{} of {} as the first piece has", old.width(), old.dtype());
         let found = format!("{} of {}", new.width(), new.dtype());
         return file.spot(place).refuse(Class::CountMismatch, expected, found);
     }
-    new_column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
-}
-
-/// Joins the cell data of two pieces, so that the cells of each sort are contiguous.
-fn join_cell_data(
-    file: &WholeFile,
-    old: &Column,
-    old_cells: [usize; 4],
-    new: &Column,
-    new_cells: [usize; 4],
-) -> Result<Column> {
-    let (mut joined, mut a, mut b) = (old.slice(0..0), 0, 0);
-    for (old_count, new_count) in old_cells.into_iter().zip(new_cells) {
-        joined = join_rows(file, "CellData", &joined, &old.slice(a..a + old_count))?;
-        joined = join_rows(file, "CellData", &joined, &new.slice(b..b + new_count))?;
+    let (mut joined, mut a, mut b) = (ColumnBuilder::empty_like(old), 0, 0);
+    for (old_count, new_count) in counts {
+        joined.push_rows(old, a..a + old_count);
+        joined.push_rows(new, b..b + new_count);
         (a, b) = (a + old_count, b + new_count);
     }
-    Ok(joined)
+    Ok(joined.finish())
 }
 
 fn join_fields(
     file: &WholeFile,
-    old: &[Field],
+    place: &str,
+    old: &mut [Field],
     new: &[Field],
-    join: impl Fn(&Column, &Column) -> Result<Column>,
-) -> Result<Vec<Field>> {
+    counts: &[(usize, usize)],
+) -> Result<()> {
     let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
     if names(old) != names(new) {
         let (expected, found) = (format!("{:?}", names(old)), format!("{:?}", names(new)));
         return file.spot("the arrays of a Piece").refuse(Class::CountMismatch, expected, found);
     }
-    old.iter()
-        .zip(new)
-        .map(|(old, new)| Ok(old.with_column(join(&old.column, &new.column)?)))
-        .collect()
+    for (old, new) in old.iter_mut().zip(new) {
+        old.column = join_rows(file, place, [&old.column, &new.column], counts)?;
+    }
+    Ok(())
 }
 
 /// Maximum number of values per row.

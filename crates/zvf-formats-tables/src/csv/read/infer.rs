@@ -1,7 +1,6 @@
 //! Types of columns, inferred from sampled values.
 
-use zvf_format::num::to_u64;
-use zvf_formats::{BOOL, FLOAT64, UINT64, is_long, parse_f64};
+use zvf_formats::{BOOL, FLOAT64, UINT64, parse_f64, text_bytes};
 use zvf_metadata::{Dtype, DtypeKind};
 
 /// The type of a column, stated or inferred.
@@ -15,11 +14,6 @@ impl ColumnType {
     /// Returns whether it is an inferred type of texts.
     pub(crate) fn is_text(&self) -> bool {
         self.exact && self.dtype.kind == DtypeKind::Text
-    }
-
-    /// Returns whether it is one of texts that are too wide to pad every row.
-    pub(crate) fn is_long(&self) -> bool {
-        self.exact && is_long(self.dtype)
     }
 }
 
@@ -109,11 +103,6 @@ fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: boo
     }
     let size = filled().map(text_bytes).max().unwrap_or(4); // one character if there are no values
     Dtype { kind: DtypeKind::Text, size, big_endian: false }
-}
-
-/// Returns the size of a text in a column.
-pub(crate) fn text_bytes(text: &str) -> u64 {
-    to_u64(text.chars().count()) * 4
 }
 
 /// Words for a missing number, compared without case.

@@ -208,7 +208,7 @@ impl GraphDocument {
             }
         }
         let record = json!({"directed": self.is_directed, "data": self.record});
-        geometry.records.push(("graph".to_owned(), record));
+        geometry.header.records.push(("graph".to_owned(), record));
         Ok(geometry)
     }
 

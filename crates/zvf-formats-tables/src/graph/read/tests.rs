@@ -1,18 +1,11 @@
 //! Tests of graphs read from `GraphML` and lists of edges.
 
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
-use zvf_formats::{Bytes, WholeFile};
+use zvf_error::Error;
 
 use crate::GRAPHML;
 use crate::graph::read::*;
-use crate::shared::golden::{self, Gathered};
-
-fn read_file(path: &std::path::Path, format: &'static str) -> Result<WholeFile> {
-    let mut bytes = Bytes::open(path)?;
-    bytes.set_format(format);
-    WholeFile::read(bytes, &ReadOptions::default())
-}
+use crate::shared::golden::{self, Gathered, read_file};
 
 fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
     assert_eq!(facts["node_count"], graph.node_names.len(), "{name}");
@@ -25,17 +18,8 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
     let tables = [("vertex_attributes", graph.nodes), ("link_attributes", graph.edges)];
     for (key, table) in tables {
         let fields = table.into_fields(None).unwrap();
-        for column in facts[key].as_array().into_iter().flatten() {
-            let column_name = column["name"].as_str().unwrap();
-            let field = fields.iter().find(|field| *field.name == *column_name);
-            let field = field.unwrap_or_else(|| panic!("{name}: no {column_name}: {fields:?}"));
-            let (found, place) = (Gathered::from_field(field), format!("{name}: {column_name}"));
-            if golden::is_rounded(facts) && found.dtype == "float64" {
-                found.compare_rounded(&place, column);
-            } else {
-                found.compare(&place, column);
-            }
-        }
+        let is_rounded = golden::is_rounded(facts);
+        golden::check_columns(name, &facts[key], &golden::gather(&fields), is_rounded);
     }
 }
 

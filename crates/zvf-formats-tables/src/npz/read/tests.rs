@@ -215,7 +215,7 @@ fn refuses_broken_archives() {
                 false,
                 false,
             ),
-            "Unsupported in npz, y: expected uint8, found int8; convert the arrays with astype() first",
+            "Unsupported in npz, y: expected uint8 for every axis, found int8; convert them to one type first",
         ),
     ] {
         let found = dump_file(&NPZ, &file, &default()).unwrap_err();

@@ -196,11 +196,6 @@ impl FeatureColumns {
         self.columns[at].rows += to_u64(rows);
     }
 
-    /// Ends a feature, in the first pass.
-    pub fn end_row(&mut self) {
-        self.end_rows(1);
-    }
-
     /// Ends `rows` features, in the first pass.
     pub fn end_rows(&mut self, rows: usize) {
         self.rows += to_u64(rows);

@@ -1,118 +1,228 @@
-//! The two passes over the features of a file.
+//! The passes over the features of a file: kinds and types first, then pieces.
+
+use std::collections::VecDeque;
 
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::index_u32;
-use zvf_model::flow::Header;
+use zvf_model::flow::{Header, Piece};
+use zvf_model::{Kind, ObjectId};
 
 use crate::dtypes::FLOAT64;
-use crate::read::features::{FeatureBatcher, FeatureColumns, FeatureShape, GeometrySummary};
+use crate::read::features::{FeatureCell, FeatureColumns, FeatureShape, GeometrySummary, PartKind};
+use crate::read::record::VertexBuilder;
 use crate::read::roles::default_axes;
-use crate::read::values::new_column;
+use crate::read::values::{Values, new_column};
 use crate::read::{ReadOptions, Reader};
 
-/// The first pass over the features of a file: finds kinds, axes and the types of attributes.
-pub struct FirstPass {
-    format: &'static str,
-    /// The kinds of geometry so far.
-    pub summary: GeometrySummary,
-    /// The attributes so far.
-    pub columns: FeatureColumns,
-    /// The geometry of the current feature.
-    pub shape: FeatureShape,
-    empty_features: u64,
-    /// What is not read.
-    pub left_out: Vec<String>,
-    notes: Vec<String>,
+/// A file of features, which is read from front to back more than once.
+pub trait FeatureSource: Send + 'static {
+    /// Reads the next features into `to`, and returns `false` after the last one.
+    fn read_next(&mut self, to: &mut FeatureTarget) -> Result<bool>;
+
+    /// Goes back to the first feature.
+    fn rewind(&mut self) -> Result<()>;
+
+    /// Describes the file, once all features were read.
+    fn describe(&self) -> FeatureInfo;
 }
 
-/// The coordinate system of a file.
-pub struct Coordinates {
+/// The coordinates of a file of features, and what is not read.
+#[derive(Default)]
+pub struct FeatureInfo {
     /// The coordinate reference system, as the file states it.
     pub crs: Option<Json>,
     /// The unit of lengths.
     pub unit: Option<&'static str>,
     /// What a writer of the same format needs.
     pub record: Json,
+    /// Whether a file without positions has three axes instead of two.
+    pub has_z: bool,
+    /// What is not read.
+    pub left_out: Vec<String>,
 }
 
-impl FirstPass {
-    /// Begins the first pass over a file of `format`.
+/// The destination of features: the types of their attributes, or pieces.
+pub struct FeatureTarget {
+    /// The attributes.
+    pub columns: FeatureColumns,
+    /// The geometry of the current feature.
+    pub shape: FeatureShape,
+    pass: Pass,
+    summary: GeometrySummary,
+    empty_features: u64,
+    vertices: VertexBuilder,
+    parts: i64, // so far
+    ids: Vec<ObjectId>,
+    next_id: i64,
+    ready: VecDeque<Piece>,
+    batch_rows: usize,
+    format: &'static str,
+}
+
+/// What is read of the features.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Kinds, axes and types.
+    Types,
+    /// The texts of columns that mix text with other values.
+    Labels,
+    /// Everything.
+    Rows,
+}
+
+impl FeatureTarget {
+    /// Creates the target of a file of `format`.
     pub fn new(options: &ReadOptions, format: &'static str) -> Self {
         Self {
-            format,
-            summary: GeometrySummary::default(),
             columns: FeatureColumns::new(options.memory, format),
             shape: FeatureShape::default(),
+            pass: Pass::Types,
+            summary: GeometrySummary::default(),
             empty_features: 0,
-            left_out: Vec::new(),
-            notes: Vec::new(),
+            vertices: build_vertices(Kind::PointCloud, 0), // until the kind is known
+            parts: 0,
+            ids: Vec::new(),
+            next_id: 0,
+            ready: VecDeque::new(),
+            batch_rows: options.batch_rows.max(1),
+            format,
         }
     }
 
-    /// Adds the current shape. Refuses one with other axes than those before.
-    pub fn add_shape(
+    /// Returns whether only kinds, axes and types are read.
+    pub const fn is_first_pass(&self) -> bool {
+        matches!(self.pass, Pass::Types)
+    }
+
+    /// Sets an attribute of the current feature.
+    pub fn set(&mut self, at: usize, cell: &FeatureCell<'_>) -> Result<()> {
+        match self.pass {
+            Pass::Types => self.columns.record_form(at, cell),
+            Pass::Labels => self.columns.relabel(at, cell),
+            Pass::Rows => {
+                self.columns.push(at, self.ids.len(), cell);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the current feature, whose shape and attributes were set. Refuses one with other axes
+    /// than those before. Parts of another kind than the one read are skipped.
+    pub fn end_feature(
         &mut self,
         input_error: impl FnOnce(Class, String, usize) -> Error,
     ) -> Result<()> {
-        if !self.summary.add(&self.shape) {
-            let expected = format!("positions of {} numbers, as before", self.summary.axes);
-            return Err(input_error(Class::BadShape, expected, self.shape.axes));
+        match self.pass {
+            Pass::Types => {
+                if !self.summary.add(&self.shape) {
+                    let expected = format!("positions of {} numbers, as before", self.summary.axes);
+                    return Err(input_error(Class::BadShape, expected, self.shape.axes));
+                }
+                self.empty_features += u64::from(self.shape.parts.is_empty());
+                self.columns.end_rows(1);
+                Ok(())
+            }
+            Pass::Labels => Ok(()),
+            Pass::Rows => self.push_shape(),
         }
-        self.empty_features += u64::from(self.shape.parts.is_empty());
+    }
+
+    fn push_shape(&mut self) -> Result<()> {
+        let id = ObjectId(self.next_id);
+        self.next_id += 1;
+        for (part, coordinates) in self.shape.parts_with_coordinates() {
+            if (part.kind == PartKind::Point) == self.vertices.kind().is_chain() {
+                continue;
+            }
+            for x in coordinates {
+                self.vertices.positions.push_bytes(&x.to_le_bytes());
+            }
+            self.vertices.end_rows(part.len, Some(id), self.parts);
+            self.parts += 1;
+        }
+        self.ids.push(id);
+        if self.vertices.rows() >= self.batch_rows || self.ids.len() >= self.batch_rows {
+            self.end_batch()?;
+        }
         Ok(())
     }
 
-    /// Ends the pass: chooses the types of attributes.
-    pub fn end(&mut self) {
-        self.notes.extend(self.columns.choose_types());
-        if self.empty_features > 0 {
-            let count = zvf_error::format_count(self.empty_features, "feature");
-            self.notes.push(format!("{count} without a geometry: objects without vertices"));
+    /// Ends the batch and makes its pieces.
+    fn end_batch(&mut self) -> Result<()> {
+        if self.vertices.rows() > 0 {
+            self.ready.push_back(self.vertices.take()?);
         }
+        let ids = std::mem::take(&mut self.ids);
+        let fields = self.columns.take(ids.len())?;
+        if !ids.is_empty() {
+            self.ready.push_back(Piece::Objects { ids, fields });
+        }
+        Ok(())
     }
 
-    /// Returns the reader of the second pass. `step` adds features and returns `false` after the last one. A file without
-    /// positions has `default_axis_count` axes.
+    /// Chooses the types of columns, and returns notes on them.
+    fn end_first_pass(&mut self) -> Vec<String> {
+        let mut notes = self.columns.choose_types();
+        if self.empty_features > 0 {
+            let count = format_count(self.empty_features, "feature");
+            notes.push(format!("{count} without a geometry: objects without vertices"));
+        }
+        notes
+    }
+
+    /// Reads all of `source` for the header, and returns a reader that reads it again for the
+    /// pieces.
     pub fn into_reader(
         mut self,
+        mut source: impl FeatureSource,
         options: &ReadOptions,
-        default_axis_count: usize,
-        coordinates: Coordinates,
-        mut step: impl FnMut(&mut FeatureBatcher) -> Result<bool> + Send + 'static,
     ) -> Result<Reader> {
+        while source.read_next(&mut self)? {}
+        let notes = self.end_first_pass();
+        let info = source.describe();
+        source.rewind()?;
+        if self.columns.is_mixed() {
+            self.pass = Pass::Labels;
+            while source.read_next(&mut self)? {}
+            source.rewind()?;
+        }
         let (kind, other_kinds) = self.summary.choose(options, self.format)?;
-        let axis_count = match self.summary.axes {
-            0 => default_axis_count,
+        let axes = match self.summary.axes {
+            0 => 2 + usize::from(info.has_z),
             axes => axes,
         };
-        let width = index_u32(axis_count); // 2 or 3
+        let width = index_u32(axes); // 2 or 3
         let header = Header {
             objects: true,
             object_fields: self.columns.take(0)?,
             other_kinds,
             vertices: Some(self.summary.vertices),
-            crs: coordinates.crs,
-            records: vec![("geo".to_owned(), coordinates.record)],
-            left_out: self.left_out,
-            notes: self.notes,
+            crs: info.crs,
+            records: vec![("geo".to_owned(), info.record)],
+            left_out: info.left_out,
+            notes,
             ..Header::new(kind, default_axes(width), new_column(FLOAT64, width, Vec::new())?)
         };
-        let batch_rows = options.batch_rows.max(1);
-        let mut rows = FeatureBatcher::new(kind, axis_count, self.columns, batch_rows);
-        Ok(Reader::from_steps(with_units(header, coordinates.unit), move || {
+        self.pass = Pass::Rows;
+        self.vertices = build_vertices(kind, width);
+        Ok(Reader::from_steps(with_units(header, info.unit), move || {
             loop {
-                if let Some(piece) = rows.pop() {
+                if let Some(piece) = self.ready.pop_front() {
                     return Ok(Some(piece));
                 }
-                if !step(&mut rows)? {
-                    rows.end_batch()?;
-                    return Ok(rows.pop());
+                if !source.read_next(&mut self)? {
+                    self.end_batch()?;
+                    return Ok(self.ready.pop_front());
                 }
             }
         }))
     }
+}
+
+fn build_vertices(kind: Kind, width: u32) -> VertexBuilder {
+    VertexBuilder::new(kind, Values::new(FLOAT64, width), Vec::new(), true)
 }
 
 /// Sets the unit of all axes; a height is in metres where the unit is degrees.

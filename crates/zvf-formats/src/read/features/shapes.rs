@@ -78,22 +78,22 @@ impl FeatureShape {
 
 /// The kinds of geometry in a file, its axes and its number of vertices.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GeometrySummary {
+pub(crate) struct GeometrySummary {
     /// Whether there are points.
-    pub points: bool,
+    points: bool,
     /// Whether there are lines.
-    pub lines: bool,
+    lines: bool,
     /// Whether there are rings.
-    pub rings: bool,
+    rings: bool,
     /// Numbers of a position.
-    pub axes: usize,
+    pub(crate) axes: usize,
     /// The number of positions.
-    pub vertices: u64,
+    pub(crate) vertices: u64,
 }
 
 impl GeometrySummary {
     /// Adds a shape. Returns `false` if its positions have another number of axes than those before.
-    pub fn add(&mut self, shape: &FeatureShape) -> bool {
+    pub(crate) fn add(&mut self, shape: &FeatureShape) -> bool {
         for part in &shape.parts {
             self.add_kind(part.kind);
             self.vertices += to_u64(part.len);
@@ -107,7 +107,7 @@ impl GeometrySummary {
     }
 
     /// Adds the kind of a part.
-    pub(crate) const fn add_kind(&mut self, kind: PartKind) {
+    const fn add_kind(&mut self, kind: PartKind) {
         match kind {
             PartKind::Point => self.points = true,
             PartKind::Line => self.lines = true,
@@ -116,7 +116,11 @@ impl GeometrySummary {
     }
 
     /// Returns the kind to read, and the other kinds in the file.
-    pub fn choose(&self, options: &ReadOptions, format: &'static str) -> Result<(Kind, Vec<Kind>)> {
+    pub(crate) fn choose(
+        &self,
+        options: &ReadOptions,
+        format: &'static str,
+    ) -> Result<(Kind, Vec<Kind>)> {
         let spot = Spot::new(format, "the geometry");
         if self.rings && options.polygons != Polygons::Rings {
             let hint = "ask for the rings of polygons as closed polylines with --rings";
