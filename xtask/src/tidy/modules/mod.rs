@@ -144,11 +144,11 @@ mod tests {
     fn blocks_belong_to_their_files() {
         assert_eq!(
             find_circles(&[
-                ("lib.rs", "mod a; #[path = \"other/place.rs\"] mod b;"),
+                ("lib.rs", "mod a; #[path = \"../other.rs\"] mod elsewhere; mod b;"),
                 ("a.rs", "mod block { use super::super::b::B; } pub struct A;"),
-                ("other/place.rs", "pub struct B(crate::a::block::C);"),
+                ("b/mod.rs", "pub struct B(crate::a::block::C);"),
             ]),
-            ["a.rs, other/place.rs"]
+            ["a.rs, b/mod.rs"]
         );
     }
 
