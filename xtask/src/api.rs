@@ -15,6 +15,7 @@ use anyhow::{Context, ensure};
 use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::{Member, members, published_set};
+use crate::fixtures::{Mode, settle};
 use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
@@ -46,18 +47,11 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let index = house.target().join(format!("doc/{}.json", name.replace('-', "_")));
         let lines = house.program(tool.join("debug/zvf-api")).arg(&index).output();
         let lines = lines.with_context(|| format!("cannot list {}", index.display()))?;
-        let path = house.path(&format!("docs/api/{name}.txt"));
-        let before = fs::read_to_string(&path).unwrap_or_default();
-        if before == lines {
-            continue;
-        }
+        let path = format!("docs/api/{name}.txt");
+        let before = house.read(&path).unwrap_or_default();
         if write {
-            let folder = path.parent().context("the snapshot has a folder")?;
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, &lines))
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            say(&format!("written: docs/api/{name}.txt"));
-        } else {
+            settle(house, Mode::Write, &path, lines.as_bytes(), "api")?;
+        } else if before != lines {
             say(&difference(name, &before, &lines));
             changed.push(name);
         }

@@ -1,7 +1,5 @@
 //! `no-std`: the byte-level crates without an operating system, and on an emulated one.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 
 use crate::Command;
@@ -50,9 +48,9 @@ fn firmware(house: &House) -> anyhow::Result<()> {
     house.program("size").arg(&image).run()?; // of binutils, which every linker comes with
     let hint = format!("{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
     house.program(EMULATOR).words("--version").require(&hint)?;
-    let machine = "{} -machine mps2-an386 -cpu cortex-m4 -nographic \
+    let machine = "timeout 60 {} -machine mps2-an386 -cpu cortex-m4 -nographic \
         -semihosting-config enable=on,target=native -kernel {}";
-    house.line(machine, &[&EMULATOR, &image]).run_within(Duration::from_secs(60))
+    house.line(machine, &[&EMULATOR, &image]).run()
 }
 
 /// Packages without an operating system, each with and without an allocator where possible.

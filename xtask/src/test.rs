@@ -67,7 +67,7 @@ fn ram_folder(house: &House) -> Option<RamFolder> {
 const ROOM_KIB: u64 = 4 << 20;
 
 /// Returns the number before `what` in `test result: ok. 12 passed; 0 failed; …`.
-fn count(line: &str, what: &str) -> u64 {
+pub(crate) fn count(line: &str, what: &str) -> u64 {
     let parts = line.split([';', '.']).map(str::trim);
     parts.filter_map(|part| part.strip_suffix(what)?.trim().parse().ok()).next().unwrap_or(0)
 }

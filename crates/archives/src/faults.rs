@@ -146,7 +146,9 @@ pub struct Request {
 /// assert_eq!(store.requests().len(), 2);
 /// # }
 /// ```
-#[derive(Debug, Default)]
+///
+/// A clone is the same client.
+#[derive(Clone, Debug, Default)]
 pub struct FaultStore {
     inner: Arc<InMemory>,
     state: Arc<Mutex<State>>,
@@ -167,44 +169,9 @@ struct State {
     in_flight: usize,
     max_in_flight: usize,
     denied_deletes: usize,
-    /// Deletes without a reply.
-    unanswered: Vec<(Path, Fault)>,
 }
 
 impl State {
-    fn lock(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
-        state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records an operation, runs the callback planned before it, and returns its fault.
-    fn note(
-        state: &Mutex<Self>,
-        what: &'static str,
-        path: &Path,
-        options: Option<&GetOptions>,
-    ) -> Option<Fault> {
-        let range = options.and_then(|options| options.range.as_ref());
-        let request = Request {
-            what,
-            path: path.to_string(),
-            range: range.map(GetRange::to_string),
-            conditional: options.is_some_and(|options| options.if_match.is_some()),
-        };
-        let (fault, callback) = {
-            let mut state = Self::lock(state);
-            let nth = state.requests.len();
-            state.requests.push(request);
-            let fault = state.planned.remove(&nth).or_else(|| state.always.clone());
-            (fault, state.callbacks.remove(&nth))
-        };
-        if let Some(Callback(call)) = callback {
-            // In another thread: the other client waits for its own requests and must not take the
-            // wake-ups of this one.
-            std::thread::scope(|scope| drop(scope.spawn(call).join()));
-        }
-        fault
-    }
-
     fn record_put(&mut self, path: &Path) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
@@ -332,12 +299,31 @@ impl FaultStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        State::lock(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an operation and returns its fault.
+    /// Records an operation, runs the callback planned before it, and returns its fault.
     fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
-        State::note(&self.state, what, path, options)
+        let range = options.and_then(|options| options.range.as_ref());
+        let request = Request {
+            what,
+            path: path.to_string(),
+            range: range.map(GetRange::to_string),
+            conditional: options.is_some_and(|options| options.if_match.is_some()),
+        };
+        let (fault, callback) = {
+            let mut state = self.state();
+            let nth = state.requests.len();
+            state.requests.push(request);
+            let fault = state.planned.remove(&nth).or_else(|| state.always.clone());
+            (fault, state.callbacks.remove(&nth))
+        };
+        if let Some(Callback(call)) = callback {
+            // In another thread: the other client waits for its own requests and must not take the
+            // wake-ups of this one.
+            std::thread::scope(|scope| drop(scope.spawn(call).join()));
+        }
+        fault
     }
 
     /// Puts an object if the supported conditions hold.
@@ -381,10 +367,7 @@ impl FaultStore {
 
     async fn apply_before_reply(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
         match fault {
-            Some(Fault::Silence) => {
-                tokio::time::sleep(FOR_EVER).await;
-                Err(status_error(504, path))
-            }
+            Some(Fault::Silence) => Err(never(path).await),
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(*time).await;
                 Ok(())
@@ -394,6 +377,15 @@ impl FaultStore {
             }
             Some(fault) => fault.refusal(path).map_or(Ok(()), Err),
             None => Ok(()),
+        }
+    }
+
+    /// Returns the reply to an operation that was done, where it has one.
+    async fn reply_when_done<T>(fault: Option<Fault>, path: &Path, done: T) -> Result<T> {
+        match fault {
+            Some(Fault::AnswerLost) => Err(reset()),
+            Some(Fault::AnswerLate) => Err(never(path).await),
+            _ => Ok(done),
         }
     }
 
@@ -493,14 +485,7 @@ impl ObjectStore for FaultStore {
         if done.is_ok() {
             self.state().record_put(location);
         }
-        match fault {
-            Some(Fault::AnswerLost) => Err(reset()),
-            Some(Fault::AnswerLate) => {
-                tokio::time::sleep(FOR_EVER).await;
-                Err(status_error(504, location))
-            }
-            _ => done,
-        }
+        Self::reply_when_done(fault, location, done).await?
     }
 
     async fn put_multipart_opts(
@@ -517,44 +502,18 @@ impl ObjectStore for FaultStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        let (before, after) = (Arc::clone(&self.state), Arc::clone(&self.state));
-        let noted = locations.then(move |location| {
-            let state = Arc::clone(&before);
+        let store = self.clone();
+        let answers = locations.then(move |location| {
+            let store = store.clone();
             async move {
                 let location = location?;
-                let fault = State::note(&state, "delete", &location, None);
-                let Some(fault) = fault else { return Ok(location) };
-                match &fault {
-                    Fault::Silence => tokio::time::sleep(FOR_EVER).await,
-                    Fault::Delay(time) => tokio::time::sleep(*time).await,
-                    Fault::Missing | Fault::Status(404) => {
-                        State::lock(&state).denied_deletes += 1;
-                    }
-                    Fault::AnswerLost | Fault::AnswerLate => {
-                        State::lock(&state).unanswered.push((location.clone(), fault.clone()));
-                    }
-                    _ => {}
+                let fault = store.note("delete", &location, None);
+                if matches!(fault, Some(Fault::Missing | Fault::Status(404))) {
+                    store.state().denied_deletes += 1;
                 }
-                fault.refusal(&location).map_or(Ok(location), Err)
-            }
-        });
-        let answers = self.inner.delete_stream(noted.boxed()).then(move |deleted| {
-            let state = Arc::clone(&after);
-            async move {
-                let location = deleted?;
-                let fault = {
-                    let mut state = State::lock(&state);
-                    let at = state.unanswered.iter().position(|(path, _)| *path == location);
-                    at.map(|at| state.unanswered.swap_remove(at).1)
-                };
-                match fault {
-                    Some(Fault::AnswerLate) => {
-                        tokio::time::sleep(FOR_EVER).await;
-                        Err(status_error(504, &location))
-                    }
-                    Some(_) => Err(reset()),
-                    None => Ok(location),
-                }
+                store.apply_before_reply(fault.as_ref(), &location).await?;
+                store.inner.delete(&location).await?;
+                Self::reply_when_done(fault, &location, location.clone()).await
             }
         });
         answers.boxed()
@@ -589,21 +548,20 @@ impl Drop for InFlight<'_> {
 /// Returns the stream that `fault` makes from `bytes`.
 fn body(bytes: Bytes, fault: &Fault) -> BoxStream<'static, Result<Bytes>> {
     let first = |n: usize| stream::iter([Ok(bytes.slice(..n.min(bytes.len())))]);
-    if let Fault::ShortBody(n) = fault {
-        first(*n).boxed()
-    } else if let Fault::BrokenBody(n) = fault {
-        let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        first(*n).chain(stream::iter([Err(generic(broken))])).boxed()
-    } else if let Fault::StalledBody(n) = fault {
-        first(*n).chain(stream::pending()).boxed()
-    } else if let Fault::LongBody = fault {
-        stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed()
-    } else if let Fault::Pieces(n) = fault {
-        let piece = |piece: &[u8]| Ok(bytes.slice_ref(piece));
-        let pieces: Vec<_> = bytes.chunks((*n).max(1)).map(piece).collect();
-        stream::iter(pieces).boxed()
-    } else {
-        stream::iter([Ok(bytes)]).boxed()
+    match fault {
+        Fault::ShortBody(n) => first(*n).boxed(),
+        Fault::BrokenBody(n) => {
+            let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            first(*n).chain(stream::iter([Err(generic(broken))])).boxed()
+        }
+        Fault::StalledBody(n) => first(*n).chain(stream::pending()).boxed(),
+        Fault::LongBody => stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed(),
+        Fault::Pieces(n) => {
+            let piece = |piece: &[u8]| Ok(bytes.slice_ref(piece));
+            let pieces: Vec<_> = bytes.chunks((*n).max(1)).map(piece).collect();
+            stream::iter(pieces).boxed()
+        }
+        _ => stream::iter([Ok(bytes)]).boxed(),
     }
 }
 
@@ -622,6 +580,12 @@ fn status_error(status: u16, path: &Path) -> Error {
         412 => Error::Precondition { path, source: source.into() },
         _ => generic(source),
     }
+}
+
+/// Waits longer than any client.
+async fn never(path: &Path) -> Error {
+    tokio::time::sleep(FOR_EVER).await;
+    status_error(504, path)
 }
 
 fn reset() -> Error {

@@ -24,3 +24,16 @@ mod stores;
 
 #[cfg(feature = "stores")]
 pub use stores::*;
+
+/// Runs a future that never waits to completion, without a runtime.
+///
+/// # Panics
+///
+/// When it waits.
+pub fn inline<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("a local read waited"),
+    }
+}

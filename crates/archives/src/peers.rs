@@ -3,11 +3,13 @@
 //!
 //! Nothing outside these folders is changed; what is there is reused.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -77,6 +79,32 @@ pub fn run_command(command: &mut Command) -> anyhow::Result<String> {
 /// When the system gives none.
 pub fn find_free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Returns the number after a name in a file of the system about a process, if it is there.
+pub fn read_figure(process: impl Display, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Looks again and again until there is an answer; `None` when there is none in time.
+///
+/// # Errors
+///
+/// When looking fails.
+pub fn wait_for<T>(
+    limit: Duration,
+    mut look: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<Option<T>> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(None)
 }
 
 /// A process that is killed on drop.

@@ -360,16 +360,6 @@ pub fn unapply_half(store: &Path, before: &BTreeMap<String, Vec<u8>>) {
     fs::remove_file(Path::new(&journal).join(done)).unwrap();
 }
 
-/// Runs a future that never waits to completion, without a runtime.
-pub fn inline<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("a local read waited"),
-    }
-}
-
 /// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it if
 /// `ZVF_REWRITE` is set. Lines that only a build with more features has end in ` (more)` there.
 pub fn check_surface(name: &str, mut lines: Vec<String>, has_more: bool) {

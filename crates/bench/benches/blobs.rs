@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 
+use archives::random::Random;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder, RankTable};
 use zvf_format::manifest::{Manifest, ManifestBuilder};
@@ -101,8 +102,8 @@ fn manifest(blocks: i64, run: u64) -> Vec<u8> {
 
 /// Returns a thousand fragment numbers in random order.
 fn picks(n: u64) -> Vec<u64> {
-    let next = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-    std::iter::successors(Some(1), next).map(|x| (x >> 33) % n).take(1000).collect()
+    let mut random = Random::new(1);
+    (0..1000).map(|_| random.next() % n).collect()
 }
 
 /// Returns a number that depends on the whole stored form of a fragment.

@@ -1,5 +1,6 @@
 //! Benchmarks the assignment of points to chunks and bins, and of link records to cells.
 
+use archives::random::Random;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::key::ChunkKey;
@@ -7,23 +8,12 @@ use zvf_format::link::{
     Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, LinkStorage, Permutation, RowShape,
 };
 
-/// Returns the same numbers on every run, spread over 0..1.
-fn unit(mut state: u64) -> impl Iterator<Item = f32> {
-    std::iter::from_fn(move || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let bits = u16::try_from(state >> 48).unwrap_or(0);
-        Some(f32::from(bits) / 65536.0)
-    })
-}
-
 fn points(c: &mut Criterion) {
     const N: usize = 10_000_000;
-    let mut numbers = unit(1);
-    let positions: Vec<[f32; 3]> = (0..N)
-        .map(|_| std::array::from_fn(|_| numbers.next().unwrap_or(0.0) * 2000.0 - 1000.0))
-        .collect();
-    let wide: Vec<[f64; 3]> = positions.iter().map(|at| at.map(f64::from)).collect();
+    let mut random = Random::new(1);
+    let wide: Vec<[f64; 3]> =
+        (0..N).map(|_| [(); 3].map(|()| random.next_unit() * 2000.0 - 1000.0)).collect();
+    let positions: Vec<[f32; 3]> = wide.iter().map(|at| at.map(|x| x as f32)).collect();
     let chunk = ChunkShape::new(&[100.0, 90.0, 30.0]).unwrap();
     let bins = Bins::new(&chunk, &[25.0, 30.0, 7.5]).unwrap();
     let (mut chunks, mut flat) = (vec![[0; 3]; N], vec![0; N]);
@@ -47,16 +37,17 @@ fn points(c: &mut Criterion) {
 
 fn links(c: &mut Criterion) {
     const N: usize = 1_000_000;
-    let mut numbers = unit(2);
-    let mut below = |n: f32| (numbers.next().unwrap_or(0.0) * n) as usize;
+    let mut random = Random::new(2);
     let chunks: Vec<ChunkKey> =
         (0..1000).map(|i| ChunkKey::new(&[i / 100, i / 10 % 10, i % 10 - 5]).unwrap()).collect();
     // Faces whose corners lie in the same chunk or the next two.
     let faces: Vec<[Endpoint<'_>; 3]> = (0..N)
         .map(|_| {
-            let first = below(997.0);
-            let mut end =
-                || Endpoint { chunk: &chunks[first + below(3.0)], row: below(5e4) as u64 };
+            let first = random.next_below(997);
+            let mut end = || {
+                let chunk = &chunks[first + random.next_below(3)];
+                Endpoint { chunk, row: random.next() % 50_000 }
+            };
             [end(), end(), end()]
         })
         .collect();

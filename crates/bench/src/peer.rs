@@ -21,52 +21,36 @@ pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
 const HTTP: &str = "obstore>=0.3";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
 
-/// A Python virtual environment of a peer.
-#[derive(Debug)]
-pub(crate) struct Environment {
-    pub(crate) python: PathBuf,
+/// Installs zarr-vectors below `folder`, unless it is installed; returns its interpreter.
+pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<PathBuf> {
+    install(folder, "reference", &[PACKAGE, HTTP])
 }
 
-impl Environment {
-    /// Installs zarr-vectors below `folder`, unless it is installed.
-    pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<Self> {
-        Self::install(folder, "reference", &[PACKAGE, HTTP])
+/// Installs packages of Python below `folder`, unless they are installed; returns their interpreter.
+/// A failed installation is not repeated with every run.
+pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let environment = folder.join(name);
+    let failed = environment.join("failed");
+    let requirements = packages.join("\n");
+    let failure = fs::read_to_string(&failed).unwrap_or_default();
+    if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
+        bail!("{why} (to try again, remove {name} below the folder of the run)");
     }
-
-    /// Installs packages below `folder`, unless they are installed. A failed installation is not
-    /// repeated with every run.
-    pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
-        let environment = folder.join(name);
-        let failed = environment.join("failed");
-        let requirements = packages.join("\n");
-        let failure = fs::read_to_string(&failed).unwrap_or_default();
-        if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
-            bail!("{why} (to try again, remove {name} below the folder of the run)");
-        }
-        match install_python(&environment, packages) {
-            Ok(python) => Ok(Self { python }),
-            Err(error) => {
-                if environment.is_dir() && !environment.is_symlink() {
-                    fs::write(failed, format!("{requirements}\0{error:#}"))?;
-                }
-                Err(error)
-            }
-        }
+    let installed = install_python(&environment, packages);
+    if let Err(error) = &installed
+        && environment.is_dir()
+        && !environment.is_symlink()
+    {
+        fs::write(failed, format!("{requirements}\0{error:#}"))?;
     }
-
-    /// Starts a script with the folder for its files.
-    pub(crate) fn start_script(&self, script: &str, folder: &Path) -> anyhow::Result<Peer> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
-        ensure!(path.exists(), "nobody wrote how to ask it");
-        Peer::spawn(Command::new(&self.python).arg(path).arg(folder))
-    }
+    installed
 }
 
 /// Returns the folder of the stores that zarr-vectors writes, and writes the missing ones.
 pub(crate) fn make_reference_stores(bench: &Bench) -> anyhow::Result<PathBuf> {
     let stores = bench.stores_folder();
     if bench.own.is_none() {
-        let mut make = Command::new(Environment::install_reference(&bench.folder)?.python);
+        let mut make = Command::new(install_reference(&bench.folder)?);
         run_command(make.arg(SCRIPT).arg("make").arg(&stores).arg(bench.scale.to_string()))?;
     }
     Ok(stores)
@@ -86,7 +70,7 @@ impl Other {
     /// Returns the zarr-vectors process that answers queries of stores.
     pub(crate) fn reference(bench: &Bench) -> Self {
         Self::start(bench, NAME, Role::Reference, || {
-            let mut command = Command::new(Environment::install_reference(&bench.folder)?.python);
+            let mut command = Command::new(install_reference(&bench.folder)?);
             Peer::spawn(command.arg(SCRIPT).arg("serve").arg(&bench.folder))
         })
     }
@@ -115,7 +99,7 @@ impl Other {
         folder: &Path,
     ) -> Self {
         Self::start(bench, name, Role::Peer, || {
-            Environment::install(&bench.folder, script, packages)?.start_script(script, folder)
+            Peer::script(&install(&bench.folder, script, packages)?, script, folder)
         })
     }
 
@@ -136,7 +120,7 @@ impl Other {
     /// Starts zarr-vectors with another script than the one for queries.
     pub(crate) fn from_reference_script(bench: &Bench, script: &str, folder: &Path) -> Self {
         Self::start(bench, NAME, Role::Reference, || {
-            Environment::install_reference(&bench.folder)?.start_script(script, folder)
+            Peer::script(&install_reference(&bench.folder)?, script, folder)
         })
     }
 
@@ -172,6 +156,13 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Starts a script with the folder for its files.
+    pub(crate) fn script(python: &Path, script: &str, folder: &Path) -> anyhow::Result<Self> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
+        ensure!(path.exists(), "nobody wrote how to ask it");
+        Self::spawn(Command::new(python).arg(path).arg(folder))
+    }
+
     /// Starts a process, and waits until its modules are loaded.
     pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
         let mut talk = Talk::start(command)?;
@@ -215,8 +206,7 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("kept"), "1").unwrap();
         std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
-        let error =
-            Environment::install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
+        let error = install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
         assert!(error.contains("peer is a symbolic link: expected a folder"), "{error}");
         assert!(elsewhere.join("kept").exists());
     }

@@ -11,10 +11,11 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use archives::peers::{Process, wait_for};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -49,65 +50,47 @@ fn record<T>(
     time: Duration,
     run: &mut dyn FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<()> {
-    let listener = Listener::attach(folder)?;
+    let listener = attach(folder)?;
     let begun = Instant::now();
     loop {
         run()?;
         if begun.elapsed() >= time {
-            return listener.stop();
+            return stop(listener);
         }
     }
 }
 
-/// A running `perf record`.
-struct Listener(Child);
-
-impl Listener {
-    /// Starts `perf`, and waits until it records.
-    fn attach(folder: &Path) -> anyhow::Result<Self> {
-        let (control, answer) = (folder.join("control"), folder.join("answer"));
-        let made = Command::new("mkfifo").args([&control, &answer]).status().context("mkfifo")?;
-        ensure!(made.success(), "mkfifo: {made}");
-        let mut perf = Command::new("perf");
-        perf.args(["record", "--quiet", "--freq", "997", "--delay=-1", "--pid", &list_processes()]);
-        perf.arg(format!("--control=fifo:{},{}", control.display(), answer.display()));
-        perf.arg("--output").arg(folder.join(FILE));
-        let perf = perf.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("perf")?;
-        let mut listener = Self(perf);
-        let [mut control, mut answer] = [open_fifo(&control)?, open_fifo(&answer)?];
-        control.write_all(b"enable\n")?;
-        let (begun, mut word) = (Instant::now(), [0; 4]);
-        loop {
-            match answer.read(&mut word) {
-                Ok(_) => return Ok(listener),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-            if let Some(status) = listener.0.try_wait()? {
-                bail!("perf record: {status}");
-            }
-            ensure!(begun.elapsed() < PATIENCE, "perf record does not listen");
-            std::thread::sleep(Duration::from_millis(1));
+/// Starts `perf record`, and waits until it records.
+fn attach(folder: &Path) -> anyhow::Result<Process> {
+    let (control, answer) = (folder.join("control"), folder.join("answer"));
+    let made = Command::new("mkfifo").args([&control, &answer]).status().context("mkfifo")?;
+    ensure!(made.success(), "mkfifo: {made}");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "--quiet", "--freq", "997", "--delay=-1", "--pid", &list_processes()]);
+    perf.arg(format!("--control=fifo:{},{}", control.display(), answer.display()));
+    perf.arg("--output").arg(folder.join(FILE));
+    let perf = perf.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("perf")?;
+    let mut listener = Process(perf);
+    let [mut control, mut answer] = [open_fifo(&control)?, open_fifo(&answer)?];
+    control.write_all(b"enable\n")?;
+    let is_ready = wait_for(PATIENCE, || {
+        if let Some(status) = listener.0.try_wait()? {
+            bail!("perf record: {status}");
         }
-    }
-
-    /// Stops recording, so that it writes its samples.
-    fn stop(mut self) -> anyhow::Result<()> {
-        kill_process(Pid::from_child(&self.0), Signal::INT)?;
-        let begun = Instant::now();
-        while self.0.try_wait()?.is_none() {
-            ensure!(begun.elapsed() < PATIENCE, "perf record does not stop");
-            std::thread::sleep(Duration::from_millis(1));
+        match answer.read(&mut [0; 4]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            read => Ok(Some(read?)),
         }
-        Ok(())
-    }
+    });
+    is_ready?.context("perf record does not listen")?;
+    Ok(listener)
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        drop(self.0.kill()); // it may have ended already
-        drop(self.0.wait());
-    }
+/// Stops recording, so that it writes its samples.
+fn stop(mut listener: Process) -> anyhow::Result<()> {
+    kill_process(Pid::from_child(&listener.0), Signal::INT)?;
+    let ended = wait_for(PATIENCE, || Ok(listener.0.try_wait()?))?;
+    ended.map(drop).context("perf record does not stop")
 }
 
 /// Opens a pipe without blocking, neither on open nor on read.

@@ -222,14 +222,12 @@ mod tests {
         results.finish("ask", true).unwrap()
     }
 
-    fn bench_in(folder: &Path, turns: usize) -> Bench {
-        Bench { folder: folder.to_owned(), ..Bench::with_turns(turns) }
-    }
-
     #[test]
     fn results_are_what_was_saved() {
         let folder = tempfile::tempdir().unwrap();
-        let bench = bench_in(folder.path(), 3);
+        let with_turns =
+            |turns| Bench { folder: folder.path().to_owned(), ..Bench::with_turns(turns) };
+        let bench = with_turns(3);
         assert!(load(&bench, "ask").unwrap().is_none());
         let saved = finish_sample(&bench);
         let loaded = load(&bench, "ask").unwrap().unwrap();
@@ -239,20 +237,9 @@ mod tests {
         assert_eq!(row["sides"][0]["result"]["Ok"]["count"], 7);
         assert_eq!(row["sides"][0]["result"]["Ok"]["cost"]["processor"], json!(0.03));
         assert_eq!(row["sides"][1]["result"]["Err"], "no wheel");
-    }
 
-    #[test]
-    fn results_of_other_settings_are_not_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        finish_sample(&bench_in(folder.path(), 3));
-        assert!(load(&bench_in(folder.path(), 4), "ask").unwrap().is_none());
-    }
+        assert!(load(&with_turns(4), "ask").unwrap().is_none(), "results of other settings");
 
-    #[test]
-    fn a_damaged_file_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let bench = bench_in(folder.path(), 3);
-        finish_sample(&bench);
         fs::write(folder.path().join("parts/ask.json"), "{").unwrap();
         let error = load(&bench, "ask").unwrap_err();
         assert!(error.to_string().ends_with("ask.json"), "{error}");

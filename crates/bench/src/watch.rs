@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use archives::peers::read_figure;
+
 use crate::row::{Cost, Turn};
 
 /// A process, and its statistics when the watch began.
@@ -58,11 +60,10 @@ impl ProcessStats {
 
 /// Reads the statistics of a process; `None` once it has ended.
 pub(crate) fn read_stats(process: u32) -> Option<ProcessStats> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let kilobytes = |name| parse_number(&status, name).map(|number| number * 1024);
+    let kilobytes = |name| read_figure(process, "status", name).map(|number| number * 1024);
     let (held, peak) = (kilobytes("VmRSS:")?, kilobytes("VmHWM:")?);
-    let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
-    let (calls, bytes) = (parse_number(&io, "syscr:")?, parse_number(&io, "rchar:")?);
+    let [calls, bytes] = ["syscr:", "rchar:"].map(|name| read_figure(process, "io", name));
+    let (calls, bytes) = (calls?, bytes?);
     Some(ProcessStats { calls, bytes, held, peak, processor: processor_time(process)? })
 }
 
@@ -79,12 +80,6 @@ pub(crate) fn processor_time(process: u32) -> Option<Duration> {
 
 /// Linux reports hundredths of a second, whatever its own clock does.
 const MILLISECONDS_OF_A_TICK: u64 = 10;
-
-/// Returns the number on the line of that name.
-pub(crate) fn parse_number(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
-}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -117,6 +112,5 @@ mod tests {
     #[test]
     fn who_is_not_there_is_not_seen() {
         assert!(read_stats(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
-        assert_eq!(parse_number("a: 1\nb:\t23 kB\n", "b:"), Some(23));
     }
 }

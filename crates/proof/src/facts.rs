@@ -58,27 +58,16 @@ pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
 
 /// Returns a number as the corpus writes it: as text, if JSON cannot represent it.
 pub(crate) fn number_to_json(x: f64) -> Value {
-    if x.is_nan() {
-        json!("nan")
-    } else if x.is_infinite() {
-        json!(if x > 0.0 { "inf" } else { "-inf" })
-    } else {
-        json!(x)
-    }
-}
-
-/// Returns the number of a fact of the corpus.
-pub(crate) fn parse_float(value: &Value) -> f64 {
-    match value.as_str() {
-        Some("inf") => f64::INFINITY,
-        Some("-inf") => f64::NEG_INFINITY,
-        _ => value.as_f64().unwrap_or(f64::NAN),
-    }
+    if x.is_finite() { json!(x) } else { json!(x.to_string().to_lowercase()) }
 }
 
 /// Returns the numbers of a list of the corpus.
 pub(crate) fn parse_floats(value: &Value) -> Vec<f64> {
-    value.as_array().into_iter().flatten().map(parse_float).collect()
+    let parse = |value: &Value| match value.as_str() {
+        Some(text) => text.parse().ok(),
+        None => value.as_f64(),
+    };
+    list(value).map(|value| parse(value).unwrap_or(f64::NAN)).collect()
 }
 
 /// Returns one value of a column as the corpus writes it.

@@ -6,8 +6,6 @@
 //! by id and by group. Coarser levels, which zarr-vectors derives itself, are only compared with
 //! the contents of their own cells. The validator must find no error.
 
-use std::path::PathBuf;
-
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind, LevelId, LevelReader, ObjectId};
@@ -15,7 +13,6 @@ use zvf_query::region::Region;
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
 use crate::contents::{self, LevelContents};
-use crate::golden_part::answers;
 use crate::golden_part::boxes::{self, Piece};
 use crate::input::Input;
 use crate::naive::{self, Cube};
@@ -43,11 +40,14 @@ pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
         let id = &input.id;
         run.case(format!("live/{}/{id}", effort.seed), async |report| {
             let store = folder.path().join(id).join("store.zarrvectors");
-            let (kind, pieces) = (input.kind()?, input.pieces());
-            let written = Written { store, kind, pieces, input };
             let random = Random::new(effort.seed ^ (turn as u64) << 32);
-            check_store(report, &written, random, effort.boxes).await;
-            validate_part::check_sound(report, &written.store).await
+            if let Some(opened) = report.ok_or_report("open", corpus::open(&store).await) {
+                let names = input.columns.keys().cloned().collect();
+                let (reader, kind, pieces) = (Reader::new(opened), input.kind()?, input.pieces());
+                let written = Written { reader, kind, pieces, input, names };
+                written.check(report, random, effort.boxes).await;
+            }
+            validate_part::check_sound(report, &store).await
         })?;
     }
     written_part::check_twins(folder.path(), &inputs, run)
@@ -55,10 +55,12 @@ pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
 
 /// A store of zarr-vectors, and its input.
 struct Written<'a> {
-    store: PathBuf,
+    reader: Reader,
     kind: Kind,
     pieces: Vec<Piece>,
     input: &'a Input,
+    /// The names of the columns.
+    names: Vec<String>,
 }
 
 impl Written<'_> {
@@ -102,42 +104,30 @@ impl Written<'_> {
         };
         sort_rows((0..self.input.positions.len()).filter(|&at| keep(at)).map(row).collect())
     }
-}
 
-/// Queries one store.
-async fn check_store(report: &mut Report, written: &Written<'_>, mut random: Random, boxes: usize) {
-    let store = corpus::open(&written.store).await;
-    let Some(store) = report.ok_or_report("open", store) else { return };
-    let names = written.input.columns.keys().cloned().collect();
-    let check = StoreCheck { reader: Reader::new(store), written, names };
-    check.check_rows(report, "all", &Query::all(), |_| true).await;
-    check.check_objects(report, &mut random).await;
-    for turn in 0..boxes {
-        let cube = written.cube(&mut random);
-        let at = format!("box {turn}");
-        let Some(bounds) = report.ok_or_report(&at, Bounds::new(&cube.low, &cube.high)) else {
-            continue;
-        };
-        if written.kind == Kind::PointCloud {
-            check.check_points(report, &at, bounds, &cube, &mut random).await;
-        } else {
-            check.check_geometry(report, &at, Query::all().in_region(bounds), &cube).await;
+    /// Queries the store.
+    async fn check(&self, report: &mut Report, mut random: Random, boxes: usize) {
+        self.check_rows(report, "all", &Query::all(), |_| true).await;
+        self.check_objects(report, &mut random).await;
+        for turn in 0..boxes {
+            let cube = self.cube(&mut random);
+            let at = format!("box {turn}");
+            let Some(bounds) = report.ok_or_report(&at, Bounds::new(&cube.low, &cube.high)) else {
+                continue;
+            };
+            if self.kind == Kind::PointCloud {
+                self.check_points(report, &at, bounds, &cube, &mut random).await;
+            } else {
+                self.check_geometry(report, &at, Query::all().in_region(bounds), &cube).await;
+            }
+        }
+        for number in self.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
+            let level = LevelId(number);
+            let coarser = self.check_coarser_level(report, level, &mut random, boxes).await;
+            report.ok_or_report(&format!("level {number}"), coarser);
         }
     }
-    for number in check.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
-        let coarser = check.check_coarser_level(report, LevelId(number), &mut random, boxes).await;
-        report.ok_or_report(&format!("level {number}"), coarser);
-    }
-}
 
-/// A store, and its expected contents.
-struct StoreCheck<'a> {
-    reader: Reader,
-    written: &'a Written<'a>,
-    names: Vec<String>,
-}
-
-impl StoreCheck<'_> {
     /// Compares the rows of an answer, with their columns, with the written rows that `keep`
     /// accepts.
     async fn check_rows(
@@ -147,18 +137,18 @@ impl StoreCheck<'_> {
         query: &Query,
         keep: impl Fn(usize) -> bool,
     ) {
-        let (expected, names) = (self.written.rows(keep), &self.names);
+        let (expected, names) = (self.rows(keep), &self.names);
         let query = query.clone().columns(Columns::Named(names.clone()));
         let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
         let rows = rows_of_answer(&answer.batch, names);
         let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
-        report.check(what, rows == expected && answer.complete == self.written.is_whole(), why());
+        report.check(what, rows == expected && answer.complete == self.is_whole(), why());
     }
 
     /// Compares objects by their ids and by their groups: chains point by point, in the requested
     /// order.
     async fn check_objects(&self, report: &mut Report, random: &mut Random) {
-        let Written { kind, input, pieces, .. } = self.written;
+        let Self { kind, input, pieces, .. } = self;
         for (number, members) in input.groups.iter().enumerate() {
             let what = format!("group {number}");
             let query = Query::all().in_groups([number as u64]);
@@ -169,7 +159,7 @@ impl StoreCheck<'_> {
                 self.check_chains(report, &what, query, members).await;
             }
         }
-        if answers::is_chain(*kind) {
+        if kind.is_chain() {
             for _ in 0..4 {
                 let count = pieces.len();
                 let some: Vec<i64> = (0..5).map(|_| random.next_below(count) as i64).collect();
@@ -182,9 +172,8 @@ impl StoreCheck<'_> {
     async fn check_chains(&self, report: &mut Report, what: &str, query: Query, expected: &[i64]) {
         let query = query.order(Order::Objects).columns(Columns::None);
         let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
-        let expected: Vec<&Piece> =
-            expected.iter().map(|id| &self.written.pieces[*id as usize]).collect();
-        let found = boxes::collect_pieces(&answer.batch, self.written.kind);
+        let expected: Vec<&Piece> = expected.iter().map(|id| &self.pieces[*id as usize]).collect();
+        let found = boxes::collect_pieces(&answer.batch, self.kind);
         let same = found.iter().collect::<Vec<_>>() == expected;
         report.check(
             what,
@@ -195,7 +184,7 @@ impl StoreCheck<'_> {
 
     /// Compares chains and elements in a box, in every mode.
     async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
-        let Written { kind, pieces, input, .. } = self.written;
+        let Self { kind, pieces, input, .. } = self;
         let mut facts = Facts::new(report, at, &Value::Null);
         let all = query.clone();
         boxes::check_geometry(&mut facts, &self.reader, *kind, all, pieces, cube).await;
@@ -216,7 +205,7 @@ impl StoreCheck<'_> {
         cube: &Cube,
         random: &mut Random,
     ) {
-        let Input { positions: points, columns, objects, .. } = self.written.input;
+        let Input { positions: points, columns, objects, .. } = self.input;
         let query = Query::all().in_region(bounds);
         let inside = |at: usize| cube.contains(&points[at]);
         self.check_rows(report, at, &query, inside).await;
@@ -262,7 +251,7 @@ impl StoreCheck<'_> {
         let batches: Result<Vec<Batch>, _> = self.reader.stream(query).try_collect().await;
         if let Some(batches) = report.ok_or_report(what, batches) {
             let rows = batches.iter().flat_map(|batch| rows_of_answer(batch, &self.names));
-            report.check(what, sort_rows(rows.collect()) == self.written.rows(keep), "other rows");
+            report.check(what, sort_rows(rows.collect()) == self.rows(keep), "other rows");
         }
     }
 
@@ -277,9 +266,9 @@ impl StoreCheck<'_> {
         let contents =
             LevelContents::read(LevelReader::open(self.reader.store(), level).await?).await?;
         let points = contents.points();
-        let mode = if self.written.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
+        let mode = if self.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
         for turn in 0..boxes {
-            let cube = self.written.cube(random);
+            let cube = self.cube(random);
             let query = Query::all().in_region(Bounds::new(&cube.low, &cube.high)?).at_level(level);
             let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
             let what = format!("level {level}/box {turn}");

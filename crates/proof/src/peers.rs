@@ -8,10 +8,10 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use archives::peers::Process;
+use archives::peers::{Process, wait_for};
 pub(crate) use archives::peers::{Talk, find_free_port, run_command};
 
 /// Creates a Python virtual environment with these packages, once.
@@ -113,13 +113,13 @@ pub(crate) fn start_server<S: AsRef<OsStr>>(
     let mut command = command_killed_with_parent(program.as_ref());
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let started = command.spawn().with_context(|| format!("cannot start {shown}"))?;
-    let (mut server, begun) = (Process(started), Instant::now());
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        ensure!(begun.elapsed() < PATIENCE, "{shown} does not listen after {PATIENCE:?}");
+    let mut server = Process(started);
+    let listens = wait_for(PATIENCE, || {
         let ended = server.0.try_wait()?;
         ensure!(ended.is_none(), "{shown} ended with {}", ended.unwrap_or_default());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok())
+    });
+    listens?.with_context(|| format!("{shown} does not listen after {PATIENCE:?}"))?;
     Ok(server)
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{BadCode, Bounds, Kind, LevelId, LevelReader, Parametric};
+use zvf_model::{BadCode, Bounds, Kind, LevelId, LevelReader, Parametric, RowAttribute};
 use zvf_query::region::Region;
 use zvf_query::{Query, Reader};
 use zvf_store::{Caching, Store};
@@ -48,9 +48,7 @@ async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<()> {
                 true => parametric.group_attribute(&name).await?,
                 false => parametric.object_attribute(&name).await?,
             };
-            let attribute = attribute.ok_or_else(|| vanished_error(&name))?;
-            let values = attribute.range(0..attribute.len()).await?;
-            found.push(format!("parametric {name} {}", facts::digest(values.column().rows())));
+            found.push(format!("parametric {name} {}", digest_values(&name, attribute).await?));
         }
     }
     Ok(())
@@ -100,16 +98,20 @@ async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<()> {
         lines.push_fact("objects", Rows::from_ints(runs).sha256());
     }
     for name in level.object_attribute_names().await?.names {
-        let attribute =
-            level.object_attribute(&name).await?.ok_or_else(|| vanished_error(&name))?;
-        let values = attribute.range(0..attribute.len()).await?;
-        lines.push_fact(&name, facts::digest(values.column().rows()));
+        let attribute = level.object_attribute(&name).await?;
+        lines.push_fact(&name, digest_values(&name, attribute).await?);
     }
     if let Some(groups) = level.groups().await? {
         let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
         lines.push_fact("groups", facts::digest(members.iter().map(|group| format!("{group:?}"))));
     }
     Ok(())
+}
+
+async fn digest_values(name: &str, attribute: Option<RowAttribute>) -> Result<String> {
+    let attribute = attribute.ok_or_else(|| vanished_error(name))?;
+    let values = attribute.range(0..attribute.len()).await?;
+    Ok(facts::digest(values.column().rows()))
 }
 
 /// Adds every record of every family.

@@ -2,17 +2,14 @@
 //! canonical blobs again.
 
 use anyhow::{Context as _, bail, ensure};
-use archives::hostile::Kind;
-use zvf_b2nd::{Axes, Metalayer, MetalayerName};
+use archives::hostile::{Kind, RANGE};
+use zvf_b2nd::{Metalayer, MetalayerName};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
-use zvf_format::link::{Body, LinkCell};
-use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
+use zvf_format::link::Body;
+use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::ragged::{self, Ragged};
-use zvf_format::shard::ShardIndex;
-use zvf_format::vlen::VlenRows;
-use zvf_tet::{Index, TensorCodec};
 
-use crate::naive::{self, Items, LIST, RANGE, Read, to_numbers};
+use crate::naive::{self, Items, Read, to_numbers};
 
 /// Compares both decoders on a blob; a kind without a naive decoder passes.
 pub(crate) fn compare(kind: &Kind, blob: &[u8]) -> anyhow::Result<()> {
@@ -68,82 +65,9 @@ fn decode_naively(kind: &Kind, blob: &[u8]) -> Option<Option<Read>> {
 
 /// Returns what the library finds in a blob; `None` if it refuses the blob.
 fn decode(kind: &Kind, blob: &[u8], strict: bool) -> Option<Items> {
-    Some(match kind {
-        Kind::FragmentIndex { .. } => {
-            let parse = if strict { FragmentIndex::parse_strict } else { FragmentIndex::parse };
-            let item = |fragment| match fragment {
-                Fragment::Range { start, count } => vec![RANGE, start.into(), count.into()],
-                Fragment::Rows(rows) => {
-                    [LIST].into_iter().chain(rows.iter().map(|row| row.get().into())).collect()
-                }
-            };
-            parse(blob).ok()?.iter().map(item).collect()
-        }
-        Kind::Manifest { axes, .. } => {
-            let manifest = Manifest::parse(blob, *axes).ok()?;
-            let mut items = Items::new();
-            for block in manifest.blocks() {
-                let mut item: Vec<i128> = block.chunk.iter().map(|c| c.get().into()).collect();
-                match block.fragments {
-                    BlockFragments::Single(fragment) => item.extend([0, fragment.into()]),
-                    BlockFragments::Range { start, count } => {
-                        item.extend([1, start.into(), count.into()]);
-                    }
-                    BlockFragments::Explicit(list) => {
-                        item.push(2);
-                        item.extend(list.iter().map(|n| i128::from(n.get())));
-                    }
-                }
-                items.push(item);
-            }
-            items
-        }
-        Kind::Ragged { itemsize, ncols } => {
-            let parse = if strict { Ragged::parse_strict } else { Ragged::parse };
-            parse(blob, *itemsize, *ncols).ok()?.groups().map(to_numbers).collect()
-        }
-        Kind::LinkCell { body, shape, .. } => {
-            let parse = if strict { LinkCell::parse_strict } else { LinkCell::parse };
-            let cell = parse(blob, *body, *shape).ok()?;
-            let item = |record: zvf_format::link::LinkRecord| {
-                let code = shape.has_perm().then(|| i128::from(record.order().code()));
-                code.into_iter().chain(record.rows().iter().map(|row| (*row).into())).collect()
-            };
-            cell.records().map(item).collect()
-        }
-        Kind::Vlen { cells } => {
-            let parse = if strict { VlenRows::parse_strict } else { VlenRows::parse };
-            parse(blob, *cells).ok()?.iter().map(to_numbers).collect()
-        }
-        Kind::ShardIndex { cells, checksum } => {
-            let index = ShardIndex::parse(blob, *cells, *checksum).ok()?;
-            let ends = |span: std::ops::Range<u64>| vec![span.start.into(), span.end.into()];
-            index.iter().map(|cell| cell.map_or_else(Vec::new, ends)).collect()
-        }
-        Kind::Tidx { file_len } => {
-            let index = Index::parse(blob, *file_len).ok()?;
-            if strict && !index.lints().is_empty() {
-                return None;
-            }
-            let item = |row: &zvf_tet::Row| {
-                let lengths = [row.payload_offset(), row.raw_byte_len(), row.stored_byte_len()];
-                let codec = u64::from(row.codec() == TensorCodec::Zstd);
-                let numbers = [&[row.dataset_id()], &row.chunk_index()[..], &lengths, &[codec]];
-                numbers.concat().into_iter().map(i128::from).collect()
-            };
-            index.rows().iter().map(item).collect()
-        }
-        Kind::Metalayer(name) => {
-            let parse = if strict { Metalayer::parse_strict } else { Metalayer::parse };
-            let view = parse(*name, blob).ok()?;
-            let extents = |axes: &Axes| axes.as_slice().iter().map(|n| i128::from(*n)).collect();
-            let partition = view.partition();
-            let [shape, chunk, block] =
-                [partition.shape(), partition.chunkshape(), partition.blockshape()].map(extents);
-            [shape, chunk, block].into_iter().chain(view.dtype().map(to_numbers)).collect()
-        }
-        Kind::Tet { .. } | Kind::Frame | Kind::Document(_) => return None,
-    })
+    let mut items = Items::new();
+    kind.read(blob, strict, &mut |item| items.push(item.collect())).ok()?;
+    Some(items)
 }
 
 /// Checks random access, the rows together, and that the builder reproduces canonical blobs.

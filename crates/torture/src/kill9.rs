@@ -22,7 +22,6 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure};
 use archives::peers::Process;
 
-use crate::commands::Zvf;
 use crate::edits::kill::{self, What};
 use crate::rerun::{self, Kill};
 use crate::trees::check_names;
@@ -162,11 +161,6 @@ fn kill_within(child: Child, within: Duration, random: &mut Random) -> anyhow::R
     let (mut child, micros) = (Process(child), (within.as_micros() as u64).max(1));
     std::thread::sleep(Duration::from_micros(random.next() % micros));
     Ok(child.0.try_wait()?.is_none())
-}
-
-/// Checks that nothing but the store is in the place.
-fn check_nothing_left(zvf: &Zvf) -> anyhow::Result<()> {
-    check_names(&zvf.place, &["a.zv".to_owned()])
 }
 
 /// A file that `write_inputs` writes, and the rest of the line that creates a store from it.

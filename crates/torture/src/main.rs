@@ -33,7 +33,6 @@ mod trees;
 use std::io::{self, Write};
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use archives::random::Random;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -252,21 +251,6 @@ fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
         let threads: Vec<_> = (0..count).map(|n| scope.spawn(move || work(n))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no test panics")).collect()
     })
-}
-
-/// Looks again and again until there is an answer; `None` when there is none in time.
-fn wait_for<T>(
-    limit: Duration,
-    mut look: impl FnMut() -> anyhow::Result<Option<T>>,
-) -> anyhow::Result<Option<T>> {
-    let begin = Instant::now();
-    while begin.elapsed() < limit {
-        if let Some(found) = look()? {
-            return Ok(Some(found));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(None)
 }
 
 fn testdata_folder() -> PathBuf {

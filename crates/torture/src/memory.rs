@@ -14,10 +14,10 @@ mod pairs;
 use std::time::Duration;
 
 use anyhow::ensure;
+use archives::peers::read_figure;
 
 use crate::Report;
 use crate::commands::{Zvf, prepare_cases};
-use crate::trees::read_figure;
 
 /// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,8 @@ use std::panic::{self, AssertUnwindSafe};
 
 use anyhow::{Context as _, anyhow, ensure};
 use archives::hostile::{Corpus, Document, Expect, Kind};
-use archives::random::Random;
-use zvf_b2nd::MetalayerName;
+use zvf_b2nd::{Metalayer, MetalayerName, Partition};
+use zvf_format::shard::encode_index;
 
 use crate::compare::compare;
 use crate::{HEAP, Report, testdata_folder};
@@ -34,7 +34,7 @@ impl Mutate {
         for golden in golden {
             for _ in 0..self.n {
                 let mut blob = golden.blob.clone();
-                edit_blob(&mut blob, &mut random);
+                random.damage(&mut blob);
                 report.count(test_blob(&golden, &blob));
             }
         }
@@ -107,44 +107,20 @@ struct Golden {
 
 /// Returns good blobs in addition to the corpus.
 fn list_more_golden() -> anyhow::Result<Vec<Golden>> {
-    let mut golden = vec![make_shard_index(false), make_shard_index(true), make_b2nd_metalayer()];
+    let mut golden = Vec::new();
+    for checksum in [false, true] {
+        let blob = encode_index(&[Some(0..16), None, Some(16..32), None], checksum)?;
+        let kind = Kind::ShardIndex { cells: 4, checksum };
+        golden.push(Golden { id: "shard_index/four_cells".to_owned(), blob, kind });
+    }
+    let partition = Partition::new(&[7, 5], &[4, 3], &[2, 2])?;
+    let blob = Metalayer::b2nd(partition, "<i4")?.encode();
+    let kind = Kind::Metalayer(MetalayerName::B2nd);
+    golden.push(Golden { id: "caterva/b2nd".to_owned(), blob, kind });
     for (folder, name, kind) in FOLDERS {
         golden.extend(read_files(folder, name, kind)?);
     }
     Ok(golden)
-}
-
-/// Returns an index of four cells, two of them absent.
-fn make_shard_index(checksum: bool) -> Golden {
-    let mut blob = Vec::new();
-    for word in [0, 16, u64::MAX, u64::MAX, 16, 32, u64::MAX, u64::MAX] {
-        blob.extend_from_slice(&word.to_le_bytes());
-    }
-    if checksum {
-        blob.extend_from_slice(&[0x2a, 0x5c, 0x88, 0x59]);
-    }
-    let (id, kind) = ("shard_index/four_cells".to_owned(), Kind::ShardIndex { cells: 4, checksum });
-    Golden { id, blob, kind }
-}
-
-/// Returns a metalayer of shape (7, 5) in chunks of (4, 3) and blocks of (2, 2), of `<i4`.
-fn make_b2nd_metalayer() -> Golden {
-    let mut blob = vec![0x97, 0, 2];
-    blob.push(0x92);
-    for extent in [7_i64, 5] {
-        blob.push(0xd3);
-        blob.extend(extent.to_le_bytes().iter().rev());
-    }
-    for extents in [[4_i32, 3], [2, 2]] {
-        blob.push(0x92);
-        for extent in extents {
-            blob.push(0xd2);
-            blob.extend(extent.to_le_bytes().iter().rev());
-        }
-    }
-    blob.extend_from_slice(b"\x00\xdb\x00\x00\x00\x03<i4");
-    let kind = Kind::Metalayer(MetalayerName::B2nd);
-    Golden { id: "caterva/b2nd".to_owned(), blob, kind }
 }
 
 /// Returns the small files of a folder of fixtures.
@@ -178,94 +154,3 @@ const FOLDERS: [Folder; 5] = [
 
 /// The largest file that is used, in bytes: larger files take longer and test little more.
 const SMALL: u64 = 4096;
-
-/// Edits `blob` in place. One edit in eight is followed by another.
-fn edit_blob(blob: &mut Vec<u8>, random: &mut Random) {
-    loop {
-        edit_once(blob, random);
-        if random.next_below(8) != 0 {
-            return;
-        }
-    }
-}
-
-fn edit_once(blob: &mut Vec<u8>, random: &mut Random) {
-    if blob.is_empty() {
-        blob.extend_from_slice(&random.next().to_le_bytes());
-        return;
-    }
-    let at = random.next_below(blob.len());
-    match random.next_below(10) {
-        0 => blob[at] ^= 1 << random.next_below(8),
-        1 => blob[at] = random.choose(&BYTES),
-        2 => overwrite_bytes(blob, at & !3, &random.choose(&NUMBERS).to_le_bytes()[..4]),
-        3 => overwrite_bytes(blob, at & !7, &random.choose(&NUMBERS).to_le_bytes()),
-        4 => overwrite_bytes(blob, at, &random.choose(&NUMBERS).to_le_bytes()),
-        5 => overwrite_bytes(blob, at & !7, &random.choose(&NUMBERS).swap_bytes().to_le_bytes()),
-        6 => blob.truncate(at),
-        7 => {
-            let n = random.next_below(17);
-            let fill = random.choose(&BYTES);
-            blob.splice(at..at, std::iter::repeat_n(fill, n));
-        }
-        8 => {
-            let n = random.next_below(17).min(blob.len() - at);
-            blob.drain(at..at + n);
-        }
-        _ => {
-            // Copies a piece to another place.
-            let n = random.next_below(33).min(blob.len() - at);
-            let piece = blob[at..at + n].to_vec();
-            let to = random.next_below(blob.len());
-            overwrite_bytes(blob, to, &piece);
-        }
-    }
-}
-
-/// Writes `bytes` at `at`, as far as they fit.
-fn overwrite_bytes(blob: &mut [u8], at: usize, bytes: &[u8]) {
-    let n = bytes.len().min(blob.len() - at);
-    blob[at..at + n].copy_from_slice(&bytes[..n]);
-}
-
-const BYTES: [u8; 8] = [0x00, 0x01, 0x02, 0x7f, 0x80, 0x90, 0xd2, 0xff];
-
-/// Numbers at which something overflows, wraps or changes its sign.
-const NUMBERS: [u64; 16] = [
-    0,
-    1,
-    2,
-    3,
-    8,
-    0x7fff_ffff,
-    0x8000_0000,
-    0xffff_ffff,
-    0x1_0000_0000,
-    0x1fff_ffff_ffff_ffff,
-    0x2000_0000_0000_0000,
-    0x7fff_ffff_ffff_fffe,
-    0x7fff_ffff_ffff_ffff,
-    0x8000_0000_0000_0000,
-    0xffff_ffff_ffff_fffe,
-    0xffff_ffff_ffff_ffff,
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edits_reach_every_byte_and_length() {
-        let mut random = Random::new(1);
-        let (mut changed, mut longer, mut shorter) = ([false; 40], false, false);
-        for _ in 0..10_000 {
-            let mut blob = vec![0xa5; 40];
-            edit_blob(&mut blob, &mut random);
-            (longer, shorter) = (longer || blob.len() > 40, shorter || blob.len() < 40);
-            for (changed, byte) in changed.iter_mut().zip(&blob) {
-                *changed |= *byte != 0xa5;
-            }
-        }
-        assert!(longer && shorter && changed.iter().all(|changed| *changed));
-    }
-}

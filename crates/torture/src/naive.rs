@@ -1,18 +1,12 @@
 //! Independent decoders: simple and slow, written from the specification of the format.
 //!
-//! Each returns the contents of a blob as lists of numbers, and whether it is canonical; `None` if
-//! it must be refused. They share nothing with the library, not even the arithmetic: numbers are
-//! `i128`, in which no value of a blob overflows.
+//! Each returns the contents of a blob as lists of numbers, as [`Kind::read`] visits them, and
+//! whether it is canonical; `None` if it must be refused. They share nothing with the library, not
+//! even the arithmetic: numbers are `i128`, in which no value of a blob overflows.
 //!
-//! ```text
-//! fragment index   RANGE, start, count; or LIST, rows
-//! manifest         coordinates of the chunk, mode, numbers of the block
-//! ragged, vlen     the bytes of a group, of a string
-//! link cell        the code, if there is one, then the endpoints
-//! shard index      first byte and end of a cell; nothing if it is absent
-//! tidx             dataset, eight coordinates, offset, raw and stored length, codec
-//! metalayer        shape, chunk, block; the bytes of the type, if there is one
-//! ```
+//! [`Kind::read`]: archives::hostile::Kind::read
+
+use archives::hostile::{LIST, RANGE};
 
 /// The contents of a blob: a list of numbers for each item.
 pub(crate) type Items = Vec<Vec<i128>>;
@@ -22,10 +16,6 @@ pub(crate) struct Read {
     pub(crate) items: Items,
     pub(crate) canonical: bool,
 }
-
-/// The first number of a fragment.
-pub(crate) const RANGE: i128 = 0;
-pub(crate) const LIST: i128 = 1;
 
 pub(crate) fn decode_fragment_index(blob: &[u8]) -> Option<Read> {
     let mut rest = Rest(blob);

@@ -71,18 +71,35 @@ pub(crate) fn run_cases(
         let line = format!("{} --shard none --memory-limit 1MiB", mesh.line);
         all.push(Case { name: "create-mesh-out-of-core".to_owned(), line, ..mesh.clone() });
     }
-    for case in all.iter().filter(|case| is_selected(case)) {
-        let fault_free = FaultFreeRun::prepare(&zvf, case)?;
-        for round in 0..loops {
-            zvf.restore(case)?;
-            let kills = if kill == Kill::Often { 1 + random.next_below(4) } else { 1 };
-            let tried = (0..kills)
-                .try_for_each(|_| fault_free.kill(&zvf, case, kill, &mut random, &mut left));
-            let tried = tried.and_then(|()| fault_free.finish(&zvf, case));
-            report.count(tried.with_context(|| format!("{}, {round}", case.name)));
-        }
-    }
+    all.retain(is_selected);
+    run_rounds(report, &zvf, &all, loops, |fault_free, case| {
+        let kills = if kill == Kill::Often { 1 + random.next_below(4) } else { 1 };
+        (0..kills).try_for_each(|_| fault_free.kill(&zvf, case, kill, &mut random, &mut left))?;
+        fault_free.finish(&zvf, case)
+    })?;
     report.print_note(&format!("{left} kills left something behind"));
+    Ok(())
+}
+
+/// Counts rounds of each case, each on its initial files, after one without a disturbance.
+pub(crate) fn run_rounds(
+    report: &mut Report,
+    zvf: &Zvf,
+    cases: &[Case],
+    loops: u64,
+    mut run_round: impl FnMut(&FaultFreeRun, &Case) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for case in cases {
+        let fault_free = FaultFreeRun::prepare(zvf, case)?;
+        report.part(&case.name, |report| {
+            for round in 0..loops {
+                zvf.restore(case)?;
+                let ran = run_round(&fault_free, case);
+                report.count(ran.with_context(|| format!("{}, {round}", case.name)));
+            }
+            Ok(())
+        })?;
+    }
     Ok(())
 }
 
@@ -170,7 +187,7 @@ impl FaultFreeRun {
     }
 
     /// Runs the command to its end after a kill.
-    fn finish(&self, zvf: &Zvf, case: &Case) -> anyhow::Result<()> {
+    pub(crate) fn finish(&self, zvf: &Zvf, case: &Case) -> anyhow::Result<()> {
         let target = zvf.place.join(case.target);
         let is_made = read_tree(&target).as_ref() == Some(&self.after);
         let output = zvf.ask(&case.line)?;

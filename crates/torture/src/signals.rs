@@ -23,14 +23,15 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
 use zvf_edit::Place;
 
+use archives::peers::wait_for;
 use archives::random::Random;
 
+use crate::Report;
 use crate::commands::{Case, Rounds, Zvf, listed, prepare_cases, says_changed};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
-use crate::rerun::FaultFreeRun;
+use crate::rerun::{FaultFreeRun, run_rounds};
 use crate::trees::read_tree;
-use crate::{Report, wait_for};
 
 /// Sends signals to each command that writes.
 pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
@@ -42,22 +43,12 @@ pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
     let edited = prepare_edited(&zvf, scratch.path())?;
     let case = |[name, target, line]: [_; 3]| Case { target, ..Case::new(name, &edited, line) };
     all.extend(listed("commits").map(case));
-    for case in all.iter().filter(|case| case.is_selected(rounds.what.as_deref())) {
-        let waits = case.line.ends_with(" -");
-        let fault_free = if waits { None } else { Some(FaultFreeRun::prepare(&zvf, case)?) };
-        report.part(&case.name, |report| {
-            for round in 0..rounds.loops.unwrap_or(1000) {
-                zvf.restore(case)?;
-                let sent = match &fault_free {
-                    Some(fault_free) => fault_free.interrupt(&zvf, case, &mut random),
-                    None => interrupt_prompt(&zvf, case, &mut random),
-                };
-                report.count(sent.with_context(|| format!("{}, {round}", case.name)));
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
+    all.retain(|case| case.is_selected(rounds.what.as_deref()));
+    let loops = rounds.loops.unwrap_or(1000);
+    run_rounds(report, &zvf, &all, loops, |fault_free, case| match case.line.ends_with(" -") {
+        true => interrupt_prompt(&zvf, case, &mut random),
+        false => fault_free.interrupt(&zvf, case, &mut random),
+    })
 }
 
 impl FaultFreeRun {

@@ -1,7 +1,6 @@
 //! Files and folders as the tests compare, copy and remove them.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -53,13 +52,6 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copied = Command::new("cp").arg("-a").args([from, to]).output()?;
     ensure!(copied.status.success(), "cannot copy {}", from.display());
     Ok(())
-}
-
-/// Returns the number after a name in a file of the system about a process, if it is there.
-pub(crate) fn read_figure(process: impl Display, file: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/{file}")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Removes a folder, if it is there.

@@ -83,7 +83,7 @@ pub(crate) fn fast_codecs(input: &[u8]) {
 pub(crate) fn tensors(blob: &[u8]) {
     let Ok(file) = TensorFile::from_bytes(blob.to_vec().into()) else { return };
     let memory = Memory::from_bytes(1 << 24);
-    now(async {
+    archives::inline(async {
         drop(file.verify(true, &memory).await);
         for tensor in file.tensors().take(8) {
             let Ok(all) = tensor.slice(&Slice::all(), &memory).await else { continue };
@@ -103,7 +103,7 @@ pub(crate) fn tensors(blob: &[u8]) {
 /// A frame of Caterva or B2ND as the library opens it: read whole and in part.
 pub(crate) fn blocks(blob: &[u8]) {
     let memory = Memory::from_bytes(1 << 24);
-    now(async {
+    archives::inline(async {
         let file = RangedFile::from_bytes(blob.to_vec().into());
         let Ok(array) = BlockArray::from_file(file).await else { return };
         drop(array.user_metadata(1 << 20).await);
@@ -132,12 +132,6 @@ fn unshuffled(width: usize, lanes: &[u8]) -> Vec<u8> {
     let n = lanes.len() / width;
     let place = |at: usize| if at / width < n { at % width * n + at / width } else { at };
     (0..lanes.len()).map(|at| lanes[place(at)]).collect()
-}
-
-/// Runs what never waits, as everything does that lies in memory.
-fn now(future: impl Future<Output = ()>) {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(std::pin::pin!(future).poll(&mut context).is_ready(), "nothing is far away");
 }
 
 /// More than any input here decodes to on purpose.

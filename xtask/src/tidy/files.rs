@@ -59,13 +59,9 @@ fn source(path: &str, text: &str) -> Vec<String> {
     if FORBID_UNSAFE.contains(&path) && !forbids {
         problems.push(": must forbid unsafe code".to_owned());
     }
-    // Written in parts, so that this file obeys its own rules.
+    // The lints refuse more. Written in parts, so that this file obeys its own rules.
     let banned = [
-        (concat!("to", "do!("), "nothing is left to do"),
-        (concat!("unimpl", "emented!("), "nothing is left to do"),
-        (concat!("d", "bg!("), "no traces of debugging"),
         (concat!("#[", "ignore"), "a test that does not run is no test"),
-        (concat!("#[", "allow("), "use #[expect] with a reason"),
         (concat!("#![", "allow("), "use #![expect] with a reason"),
     ];
     for (number, line) in (1..).zip(text.lines()) {
@@ -151,16 +147,6 @@ mod tests {
             ("a.rs", long.as_str(), ": 801 lines; split it (at most 800)"),
             ("x/utils.rs", "//! x", ": utils is no name for an idea"),
             ("crates/zvf-format/src/lib.rs", "//! x", ": must forbid unsafe code"),
-            (
-                "a.rs",
-                concat!("//! x\nto", "do!()"),
-                concat!(":2: to", "do!(: nothing is left to do"),
-            ),
-            (
-                "a.rs",
-                concat!("//! x\n#[", "allow(dead_code)]"),
-                concat!(":2: #[", "allow(: use #[expect] with a reason"),
-            ),
             (
                 "a.rs",
                 concat!("//! x\n#[", "ignore]"),

@@ -1,20 +1,59 @@
-//! Builds the page: the reader for WebAssembly, its bindings, and the bundle.
+//! Builds the page: the reader for WebAssembly, its bindings, and the bundle; and compares the kept
+//! page with the record of its build.
 //!
 //! Missing tools are installed from lock files: Node packages with `npm ci`, the binding generator
 //! with cargo. For system tools, Node and the Rust target, the error names the installation
 //! command.
 
-use std::env;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::house::{House, list, read, remove_folder};
 
+/// Compares the sources and the kept page with the record, and runs the tests that send the
+/// requests of the page to the server.
+pub(super) fn check_page(house: &House) -> anyhow::Result<()> {
+    let built = built(house)?;
+    let protocol = built["protocol"].as_u64();
+    ensure!(
+        protocol == Some(PROTOCOL),
+        "the page has protocol {protocol:?}, not {PROTOCOL}: {STALE}"
+    );
+    let packed = built["packedBytes"].as_u64().context("BUILT.json has no size")?;
+    ensure!(
+        packed <= MAX_PACKED_BYTES,
+        "the page has {packed} bytes, more than {MAX_PACKED_BYTES}"
+    );
+    compare_sums(house, &built["inputs"], "").context(STALE)?;
+    let folder = house.empty_folder("viewer-check")?;
+    for name in built["outputs"].as_object().context("BUILT.json has no outputs")?.keys() {
+        let kept = house.path(&format!("{PAGE}/{name}.gz"));
+        let unpack = "gzip --decompress --stdout \"$0\" > \"$1\"";
+        house.line("sh -c {} {} {}", &[&unpack, &kept, &folder.join(name)]).run()?;
+    }
+    compare_sums(house, &built["outputs"], &format!("{}/", folder.display()))?;
+    house.cargo("test --quiet --test server -- viewer::").run()
+}
+
+/// Compares files below `folder` with recorded sums, using `sha256sum`.
+fn compare_sums(house: &House, sums: &Value, folder: &str) -> anyhow::Result<()> {
+    let mut listed = String::new();
+    for (name, sum) in sums.as_object().context("BUILT.json has no sums")? {
+        writeln!(listed, "{}  {folder}{name}", sum.as_str().context("a sum is text")?)?;
+    }
+    ensure!(!listed.is_empty(), "BUILT.json names no files");
+    let file = house.target().join("viewer.sha256");
+    fs::write(&file, listed)?;
+    house.line("sha256sum --check --quiet {}", &[&file]).run()
+}
+
 /// Returns the build record of the page.
-pub(super) fn built(house: &House) -> anyhow::Result<Value> {
-    serde_json::from_str(&house.read(BUILT)?).context(BUILT)
+fn built(house: &House) -> anyhow::Result<Value> {
+    serde_json::from_str(&house.read(&format!("{PAGE}/BUILT.json"))?).context("BUILT.json")
 }
 
 /// Builds the page into `crates/zvf-serve/page`.
@@ -47,9 +86,9 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     house.line("{} {} {} {}", &[&generator, &target, &module, &folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm");
     // Names are removed in a separate run, because other passes need them.
-    for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
+    for passes in [WASM_PASSES, "--strip-debug"] {
         let optimize = house.line("{} -o {} {}", &[&tool(house, "wasm-opt"), &bare, &bare]);
-        optimize.args(passes).args(&WASM_FEATURES).run()?;
+        optimize.words(passes).words(WASM_FEATURES).run()?;
     }
     Ok(())
 }
@@ -70,7 +109,7 @@ pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
 pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     let marker = house.path("viewer/node_modules/.package-lock.json");
     let lock = house.path("viewer/package-lock.json");
-    let time = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    let time = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
     if time(&marker).is_some_and(|installed| time(&lock).is_some_and(|lock| installed >= lock)) {
         return Ok(());
     }
@@ -109,7 +148,7 @@ fn remap_paths(house: &House) -> anyhow::Result<String> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
     let registries = home.context("no folder of cargo")?.join("registry/src");
-    for registry in std::fs::read_dir(&registries).into_iter().flatten() {
+    for registry in fs::read_dir(&registries).into_iter().flatten() {
         flags.push(format!("--remap-path-prefix={}=", registry?.path().display()));
     }
     let sources = sysroot(house)?.join("lib/rustlib/src/rust");
@@ -134,22 +173,18 @@ const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get ins
 /// Passes that make the compressed module smaller. Sorting functions by name puts similar ones next
 /// to each other, which saves a twentieth. The passes of `-Oz` save bytes too, but their output is
 /// a twentieth larger when compressed.
-const WASM_PASSES: [&str; 6] = [
-    "--debuginfo",
-    "--duplicate-function-elimination",
-    "--duplicate-import-elimination",
-    "--remove-unused-module-elements",
-    "--vacuum",
-    "--reorder-functions-by-name",
-];
+const WASM_PASSES: &str = "
+    --debuginfo --duplicate-function-elimination --duplicate-import-elimination
+    --remove-unused-module-elements --vacuum --reorder-functions-by-name";
 /// Features of every browser with WebGL 2 and modules in workers.
-const WASM_FEATURES: [&str; 6] = [
-    "--enable-bulk-memory",
-    "--enable-nontrapping-float-to-int",
-    "--enable-sign-ext",
-    "--enable-mutable-globals",
-    "--enable-reference-types",
-    "--enable-multivalue",
-];
+const WASM_FEATURES: &str = "
+    --enable-bulk-memory --enable-nontrapping-float-to-int --enable-sign-ext
+    --enable-mutable-globals --enable-reference-types --enable-multivalue";
 
-const BUILT: &str = "crates/zvf-serve/page/BUILT.json";
+const PAGE: &str = "crates/zvf-serve/page";
+const STALE: &str = "the page is out of date: run `cargo xtask viewer build` and commit it";
+/// The version of the requests that the tests of zvf-serve send. The page names the one it was built
+/// for: `viewer/build.mjs`.
+const PROTOCOL: u64 = 1;
+/// The largest compressed size of the page in bytes.
+const MAX_PACKED_BYTES: u64 = 1_100_000;

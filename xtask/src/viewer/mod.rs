@@ -7,7 +7,6 @@
 //! the behaviour of the viewer or its reader changes, and for a release.
 
 mod build;
-mod kept;
 mod trial;
 
 use anyhow::bail;
@@ -26,8 +25,8 @@ usage: cargo xtask viewer check|build
        cargo xtask viewer pictures
        cargo xtask viewer neuroglancer PYTHON
 
-check         serves stores with the current command and asks for all that the kept page asks for; compares the sources in
-              viewer/ with what they were when it was built; no Node is needed
+check         compares the kept page, and the sources in viewer/, with what they were when it was built; sends the
+              current server all that the page asks for; no Node is needed
 build         compiles the reader to WebAssembly, checks types, runs unit tests and bundles the page; needs Node with npm
               and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is missing
 verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
@@ -44,7 +43,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     match what.as_str() {
         "check" => {
             args.end()?;
-            kept::check(house)
+            build::check_page(house)
         }
         "build" => {
             args.end()?;

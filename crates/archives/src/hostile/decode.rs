@@ -1,8 +1,8 @@
 //! Runs the decoder of a blob, as a reader would.
 //!
-//! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds facts of the
-//! surrounding store. *Export* converts names to paths. A `.tet` file is only valid if its payloads
-//! decode, so those are decoded as well, in a second step ([`Kind::decode_payloads`]).
+//! *Decode* means: parse, then visit every item once, lazily ([`Kind::read`]). *Resolve* adds facts
+//! of the surrounding store. *Export* converts names to paths. A `.tet` file is only valid if its
+//! payloads decode, so those are decoded as well, in a second step ([`Kind::decode_payloads`]).
 //!
 //! A frame is walked without a codec: header, metalayers, trailer, and for each stored chunk its
 //! header and the spans of its blocks. Payloads are decoded in pieces that are dropped; their codec
@@ -19,9 +19,9 @@ use ruzstd::decoding::StreamingDecoder;
 use zvf_b2nd::{
     BlockTable, ChunkHeader, ChunkPlace, Container, Frame, FrameTrailer, Metalayer, MetalayerName,
 };
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
-use zvf_format::manifest::Manifest;
+use zvf_format::manifest::{BlockFragments, Manifest};
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;
 use zvf_format::vlen::VlenRows;
@@ -165,29 +165,140 @@ impl Kind {
     ///
     /// When the decoder refuses it.
     pub fn decode(&self, blob: &[u8], strict: bool) -> Result<(), Fault> {
+        self.read(blob, strict, &mut |item| {
+            item.for_each(|number| {
+                black_box(number);
+            });
+        })?;
         match self {
-            Self::FragmentIndex { rows } => fragment_index(blob, *rows, strict),
-            Self::Manifest { axes, level } => manifest(blob, *axes, level.as_ref()),
-            Self::Ragged { itemsize, ncols } => ragged(blob, *itemsize, *ncols, strict),
-            Self::LinkCell { body, shape, rows } => {
-                link_cell(blob, *body, *shape, rows.as_deref(), strict)
+            Self::FragmentIndex { rows: Some(rows) } => {
+                FragmentIndex::parse(blob)?.check_rows(*rows)?;
             }
-            Self::Vlen { cells } => vlen(blob, *cells, strict),
-            Self::Tidx { file_len } => tidx(blob, *file_len, strict),
-            Self::Tet { export } => tet(blob, *export, strict),
-            Self::Metalayer(name) => metalayer(*name, blob, strict),
-            Self::Frame => Ok(walk_frame(blob, strict)?),
+            Self::Manifest { axes, level: Some((grid, fragments)) } => {
+                Manifest::parse(blob, *axes)?.check(|chunk| {
+                    let inside = chunk.iter().zip(grid).all(|(coordinate, extent)| {
+                        u64::try_from(coordinate.get()).is_ok_and(|coordinate| coordinate < *extent)
+                    });
+                    inside.then_some(*fragments)
+                })?;
+            }
+            Self::LinkCell { body, shape, rows: Some(rows) } => {
+                LinkCell::parse(blob, *body, *shape)?.check_rows(rows)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Parses `blob`, and visits each item as a list of numbers:
+    ///
+    /// ```text
+    /// fragment index   RANGE, start, count; or LIST, rows
+    /// manifest         coordinates of the chunk, mode, numbers of the block
+    /// ragged, vlen     the bytes of a group, of a string
+    /// link cell        the code, if there is one, then the endpoints
+    /// shard index      first byte and end of a cell; nothing if it is absent
+    /// tidx             dataset, eight coordinates, offset, raw and stored length, codec
+    /// metalayer        shape, chunk, block; the bytes of the type, if there is one
+    /// others           no items
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the decoder refuses it.
+    pub fn read(&self, blob: &[u8], strict: bool, visit: Visit<'_>) -> Result<(), Fault> {
+        match self {
+            Self::FragmentIndex { rows } => {
+                let parse = if strict { FragmentIndex::parse_strict } else { FragmentIndex::parse };
+                let index = parse(blob)?;
+                for (f, fragment) in (0..).zip(index.iter()) {
+                    assert_eq!(index.row_count(f), Some(fragment.len()));
+                    black_box(fragment.rows().next());
+                    match fragment {
+                        Fragment::Range { start, count } => {
+                            visit(&mut [RANGE, start.into(), count.into()].into_iter());
+                        }
+                        Fragment::Rows(rows) => {
+                            let rows = rows.iter().map(|row| i128::from(row.get()));
+                            visit(&mut [LIST].into_iter().chain(rows));
+                        }
+                    }
+                }
+                black_box((index.extent(), index.rows_total(), index.tiles(rows.unwrap_or(0))));
+            }
+            Self::Manifest { axes, .. } => read_manifest(&Manifest::parse(blob, *axes)?, visit),
+            Self::Ragged { itemsize, ncols } => {
+                let parse = if strict { Ragged::parse_strict } else { Ragged::parse };
+                let ragged = parse(blob, *itemsize, *ncols)?;
+                ragged.groups().for_each(|group| visit(&mut to_numbers(group)));
+                let groups: usize = ragged.groups().map(<[u8]>::len).sum();
+                let rows: usize = ragged.rows().map(<[u8]>::len).sum();
+                assert_eq!(groups, rows);
+            }
+            Self::LinkCell { body, shape, .. } => {
+                let parse = if strict { LinkCell::parse_strict } else { LinkCell::parse };
+                let cell = parse(blob, *body, *shape)?;
+                assert_eq!(cell.records().count(), cell.len());
+                for record in cell.records() {
+                    let code = shape.has_perm().then(|| i128::from(record.order().code()));
+                    let rows = record.rows().iter().map(|row| i128::from(*row));
+                    visit(&mut code.into_iter().chain(rows));
+                }
+            }
+            Self::Vlen { cells } => {
+                let parse = if strict { VlenRows::parse_strict } else { VlenRows::parse };
+                let rows = parse(blob, *cells)?;
+                assert_eq!(rows.iter().count(), rows.len());
+                rows.iter().for_each(|row| visit(&mut to_numbers(row)));
+            }
+            Self::Tidx { file_len } => {
+                let index = tet::Index::parse(blob, *file_len)?;
+                for row in index.rows() {
+                    let lengths = [row.payload_offset(), row.raw_byte_len(), row.stored_byte_len()];
+                    let codec = u64::from(row.codec() == tet::TensorCodec::Zstd);
+                    let place = [row.dataset_id()].into_iter().chain(row.chunk_index());
+                    visit(&mut place.chain(lengths).chain([codec]).map(i128::from));
+                    black_box(row.payload_end());
+                }
+                if strict {
+                    index.lints().into_strict()?;
+                }
+            }
+            Self::Tet { export } => tet(blob, *export, strict)?,
+            Self::Metalayer(name) => {
+                let parse = if strict { Metalayer::parse_strict } else { Metalayer::parse };
+                let metalayer = parse(*name, blob)?;
+                let partition = metalayer.partition();
+                black_box((partition.chunks(), partition.blocks()));
+                for axes in [partition.shape(), partition.chunkshape(), partition.blockshape()] {
+                    visit(&mut axes.as_slice().iter().map(|extent| i128::from(*extent)));
+                }
+                metalayer.dtype().into_iter().for_each(|text| visit(&mut to_numbers(text)));
+            }
+            Self::Frame => walk_frame(blob, strict)?,
             Self::ShardIndex { cells, checksum } => {
                 let index = ShardIndex::parse(blob, *cells, *checksum)?;
                 assert_eq!(index.iter().count(), index.len());
-                Ok(())
+                for cell in index.iter() {
+                    let ends = cell.map(|span| [span.start, span.end].map(i128::from));
+                    visit(&mut ends.into_iter().flatten());
+                }
             }
             Self::Document(document) => {
-                document.decode(blob).map_err(|error| Fault::Document(error.class()))
+                document.decode(blob).map_err(|error| Fault::Document(error.class()))?;
             }
         }
+        Ok(())
     }
 }
+
+/// What is called with each item of a blob.
+pub type Visit<'a> = &'a mut dyn FnMut(&mut dyn Iterator<Item = i128>);
+
+/// The first number of a fragment.
+pub const RANGE: i128 = 0;
+/// The first number of a fragment that lists its rows.
+pub const LIST: i128 = 1;
 
 /// Returns grid and fragment count for resolving a manifest.
 fn level(case: &Case) -> anyhow::Result<Option<(Vec<u64>, u64)>> {
@@ -213,78 +324,25 @@ fn link_kind(case: &Case) -> anyhow::Result<Kind> {
     Ok(Kind::LinkCell { body, shape, rows })
 }
 
-fn fragment_index(blob: &[u8], rows: Option<u64>, strict: bool) -> Result<(), Fault> {
-    let parse = if strict { FragmentIndex::parse_strict } else { FragmentIndex::parse };
-    let index = parse(blob)?;
-    for (f, fragment) in (0..).zip(index.iter()) {
-        assert_eq!(index.row_count(f), Some(fragment.len()));
-        black_box(fragment.rows().next());
-    }
-    black_box((index.extent(), index.rows_total(), index.tiles(rows.unwrap_or(0))));
-    if let Some(rows) = rows {
-        index.check_rows(rows)?;
-    }
-    Ok(())
-}
-
-fn manifest(blob: &[u8], axes: u64, level: Option<&(Vec<u64>, u64)>) -> Result<(), Fault> {
-    let manifest = Manifest::parse(blob, axes)?;
+fn read_manifest(manifest: &Manifest<'_>, visit: Visit<'_>) {
     for block in manifest.blocks() {
-        black_box((block.chunk, block.fragments.iter().next()));
+        black_box(block.fragments.iter().next());
+        let chunk = || block.chunk.iter().map(|coordinate| i128::from(coordinate.get()));
+        match block.fragments {
+            BlockFragments::Single(fragment) => visit(&mut chunk().chain([0, fragment.into()])),
+            BlockFragments::Range { start, count } => {
+                visit(&mut chunk().chain([1, start.into(), count.into()]));
+            }
+            BlockFragments::Explicit(list) => {
+                visit(&mut chunk().chain([2]).chain(list.iter().map(|n| i128::from(n.get()))));
+            }
+        }
     }
     black_box(manifest.len());
-    if let Some((grid, fragments)) = level {
-        manifest.check(|chunk| {
-            let inside = chunk.iter().zip(grid).all(|(coordinate, extent)| {
-                u64::try_from(coordinate.get()).is_ok_and(|coordinate| coordinate < *extent)
-            });
-            inside.then_some(*fragments)
-        })?;
-    }
-    Ok(())
 }
 
-fn ragged(blob: &[u8], itemsize: u8, ncols: u32, strict: bool) -> Result<(), Fault> {
-    let parse = if strict { Ragged::parse_strict } else { Ragged::parse };
-    let ragged = parse(blob, itemsize, ncols)?;
-    let groups: usize = ragged.groups().map(<[u8]>::len).sum();
-    let rows: usize = ragged.rows().map(<[u8]>::len).sum();
-    assert_eq!(groups, rows);
-    Ok(())
-}
-
-fn link_cell(
-    blob: &[u8],
-    body: Body,
-    shape: RowShape,
-    rows: Option<&[u64]>,
-    strict: bool,
-) -> Result<(), Fault> {
-    let parse = if strict { LinkCell::parse_strict } else { LinkCell::parse };
-    let cell = parse(blob, body, shape)?;
-    assert_eq!(cell.records().count(), cell.len());
-    if let Some(rows) = rows {
-        cell.check_rows(rows)?;
-    }
-    Ok(())
-}
-
-fn vlen(blob: &[u8], cells: u64, strict: bool) -> Result<(), Fault> {
-    let parse = if strict { VlenRows::parse_strict } else { VlenRows::parse };
-    let rows = parse(blob, cells)?;
-    assert_eq!(rows.iter().count(), rows.len());
-    Ok(())
-}
-
-fn tidx(blob: &[u8], file_len: u64, strict: bool) -> Result<(), Fault> {
-    let index = tet::Index::parse(blob, file_len)?;
-    for row in index.rows() {
-        black_box((row.chunk_index(), row.payload_end()));
-    }
-    if strict {
-        index.lints().into_strict()?;
-    }
-    Ok(())
+fn to_numbers(bytes: &[u8]) -> impl Iterator<Item = i128> {
+    bytes.iter().map(|byte| i128::from(*byte))
 }
 
 fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Fault> {
@@ -296,13 +354,6 @@ fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Fault> {
             tet::check_export_name(dataset.name())?;
         }
     }
-    Ok(())
-}
-
-fn metalayer(name: MetalayerName, blob: &[u8], strict: bool) -> Result<(), Fault> {
-    let parse = if strict { Metalayer::parse_strict } else { Metalayer::parse };
-    let metalayer = parse(name, blob)?;
-    black_box((metalayer.partition().chunks(), metalayer.partition().blocks()));
     Ok(())
 }
 

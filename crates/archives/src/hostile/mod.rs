@@ -14,6 +14,6 @@ mod fault;
 mod run;
 
 pub use corpus::{Case, Corpus, Expect, Stage, Sweep};
-pub use decode::{Document, Kind};
+pub use decode::{Document, Kind, LIST, RANGE, Visit};
 pub use fault::Fault;
 pub use run::{Heap, Outcome, Runner};

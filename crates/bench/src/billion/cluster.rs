@@ -3,12 +3,11 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail};
 use archives::http::request;
-use archives::peers::{Process, find_free_port};
+use archives::peers::{Process, find_free_port, wait_for};
 
 /// A cluster on loopback.
 pub(super) struct Cluster {
@@ -55,22 +54,17 @@ impl Cluster {
 
     /// Waits until a page of the scheduler returns status 200.
     fn wait_for_page(&mut self, page: &str) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        while !self.is_page_ok(page) {
+        let scheduler = (Ipv4Addr::LOCALHOST, self.port).into();
+        let answered = wait_for(PATIENCE, || {
             for process in &mut self.processes {
                 if let Some(status) = process.0.try_wait()? {
                     bail!("a process of the cluster ended: {status}");
                 }
             }
-            ensure!(begun.elapsed() < PATIENCE, "the cluster never says /{page}");
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
-    fn is_page_ok(&self, page: &str) -> bool {
-        let answer = request((Ipv4Addr::LOCALHOST, self.port).into(), "GET", page);
-        answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
+            let answer = request(scheduler, "GET", page);
+            Ok(answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200")).then_some(()))
+        });
+        answered?.with_context(|| format!("the cluster never says /{page}"))
     }
 }
 

@@ -13,7 +13,7 @@ use super::processes::{self, ProcessRun};
 use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial, find_program};
 use crate::contest::summarize_turns;
 use crate::parts::sample_data::to_address;
-use crate::peer::Environment;
+use crate::peer::install;
 use crate::pyramid::find_zvf;
 use crate::row::{Role, Side, Turn};
 
@@ -57,8 +57,8 @@ pub(super) fn run_statements(trial: &mut Trial<'_>) -> anyhow::Result<()> {
             ask_process(&sql, parquet, statement)
         })?;
         let (name, role) = ("DuckDB, Parquet", Role::Peer);
-        match Environment::install(&trial.results.bench.folder, "duckdb", &["duckdb"]) {
-            Ok(Environment { python }) => ask_statements(&mut rows, name, role, |statement| {
+        match install(&trial.results.bench.folder, "duckdb", &["duckdb"]) {
+            Ok(python) => ask_statements(&mut rows, name, role, |statement| {
                 ask_duckdb(&python, parquet, statement)
             })?,
             Err(why) => {

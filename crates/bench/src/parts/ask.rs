@@ -15,8 +15,8 @@ use zvf_model::{Bounds, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 
 use crate::contest::Contender;
-use crate::parts::packed::{count_rows, measure_queries};
-use crate::parts::sample_data::{Cuboid, open_store, query_all, query_objects};
+use crate::parts::packed::{count_rows, list_touched_cells, measure_queries};
+use crate::parts::sample_data::{Cuboid, open_store, query_all, query_objects, random_boxes};
 use crate::peer::{Other, make_reference_stores};
 use crate::results::{Results, Workload};
 use crate::row::{Cost, Turn};
@@ -113,7 +113,6 @@ impl Work {
     /// Returns the files of the cells that the workload touches, which every reader must read.
     fn list_files(&self, reader: &Reader, store: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let level = block_on(LevelReader::open(reader.store(), LevelId(0)))?;
-        let all = block_on(level.chunks())?;
         let mut arrays = vec!["vertices".to_owned()];
         let chunks: Vec<ChunkKey> = match &self.ask {
             Ask::Objects(ids) => {
@@ -125,12 +124,9 @@ impl Work {
             }
             Ask::Scan(names) => {
                 arrays.extend(names.iter().map(|name| format!("vertex_attributes/{name}")));
-                all.iter().collect()
+                block_on(level.chunks())?.iter().collect()
             }
-            Ask::Boxes(_, boxes) => {
-                let meets = |bounds| all.iter().filter(move |key| chunk_meets_box(key, bounds));
-                boxes.iter().flat_map(meets).collect()
-            }
+            Ask::Boxes(_, boxes) => return Ok(list_touched_cells(store, boxes)),
         };
         let in_array = |array: String| {
             let folder = store.join("0").join(array).join("c");
@@ -140,19 +136,10 @@ impl Work {
     }
 }
 
-/// Returns whether the chunk meets the box.
-fn chunk_meets_box(key: &ChunkKey, [low, high]: &Cuboid) -> bool {
-    let sides = low.iter().zip(high).zip(key.components());
-    sides.into_iter().all(|((low, high), at)| {
-        ((low / CELL).floor()..=(high / CELL).floor()).contains(&(*at as f64))
-    })
-}
-
 /// Returns all workloads, for stores of one scale.
 fn list_work(scale: f64) -> Vec<Work> {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
-    let mut boxes =
-        |n: usize, share: f64| (0..n).map(|_| random_cube(&mut random, share)).collect::<Vec<_>>();
+    let mut boxes = |count, share| random_boxes(&mut random, count, share);
     let (thousandth, hundredths) = (boxes(1, 0.001), boxes(200, 0.01));
     let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
     // Around a point of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as in the data script. It has
@@ -180,13 +167,3 @@ fn list_work(scale: f64) -> Vec<Work> {
         work("full scan, two attributes", "attributes", Ask::Scan(&["intensity", "label"]), 4.0),
     ]
 }
-
-/// Returns a cube with this share of the data.
-fn random_cube(random: &mut Random, share: f64) -> Cuboid {
-    let side = 100.0 * share.cbrt();
-    let low = [(); 3].map(|()| random.next_unit() * (100.0 - side));
-    [low, low.map(|x| x + side)]
-}
-
-/// The side of a chunk in all stores.
-const CELL: f64 = 12.5;

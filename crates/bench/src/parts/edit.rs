@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use archives::peers::read_figure;
 use archives::random::Random;
 use serde_json::json;
 use zvf_edit::{CommitOptions, Editor};
@@ -16,7 +17,6 @@ use crate::discard::discard;
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
-use crate::watch::parse_number;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
@@ -67,9 +67,8 @@ fn commit_edits(store: &Path, lines: &[String]) -> anyhow::Result<Turn> {
 
 /// Returns the number of bytes that this process has read and written.
 fn count_io_bytes() -> anyhow::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/io")?;
-    let number = |name| parse_number(&text, name).unwrap_or(0);
-    Ok(number("rchar:") + number("wchar:"))
+    let figure = |name| read_figure("self", "io", name).context("the system counts no bytes");
+    Ok(figure("rchar:")? + figure("wchar:")?)
 }
 
 /// The number of vertices per object.

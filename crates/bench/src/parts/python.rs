@@ -27,7 +27,7 @@ use crate::parts::packed::measure_queries;
 use crate::parts::sample_data::{
     Cuboid, Points, make_boxes, open_store, unbounded_schema, write_batches,
 };
-use crate::peer::{Environment, NAME, Other, PACKAGE};
+use crate::peer::{NAME, Other, PACKAGE, Peer, install};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -112,11 +112,11 @@ fn start_peer(bench: &Bench, folder: &Path) -> Other {
     Other::start(bench, PYTHON, Role::Variant, || {
         let wheel = find_wheel(&bench.folder);
         let wheel = wheel.context("there is no wheel: `cargo xtask bench` builds it")?;
-        let environment = Environment::install(&bench.folder, PART, &[PACKAGE, "numpy"])?;
-        let mut pip = Command::new(&environment.python);
+        let python = install(&bench.folder, PART, &[PACKAGE, "numpy"])?;
+        let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]);
         run_command(pip.arg(&wheel)).context("the wheel cannot be installed")?;
-        environment.start_script(PART, folder)
+        Peer::script(&python, PART, folder)
     })
 }
 

@@ -153,7 +153,11 @@ pub(crate) type Cuboid = [[f64; 3]; 2];
 
 /// Returns boxes with a share of the cube's volume, the same on every run.
 pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<Cuboid> {
-    let mut random = Random::new(0x1234_5678_9abc_def1);
+    random_boxes(&mut Random::new(0x1234_5678_9abc_def1), count, share)
+}
+
+/// Returns random boxes with a share of the cube's volume.
+pub(crate) fn random_boxes(random: &mut Random, count: usize, share: f64) -> Vec<Cuboid> {
     let side = SIDE * share.cbrt();
     let mut low = || [(); 3].map(|()| random.next_unit() * (SIDE - side));
     (0..count).map(|_| low()).map(|low| [low, low.map(|x| x + side)]).collect()

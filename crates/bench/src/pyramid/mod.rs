@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::peer::{Environment, NAME, make_reference_stores};
+use crate::peer::{NAME, install, install_reference, make_reference_stores};
 use crate::results::{Results, Workload};
 use crate::row::{Cost, Role, Turn};
 use crate::watch::{ProcessStats, read_stats};
@@ -69,8 +69,8 @@ const WORKS: [Work; 3] = [
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
     let stores = make_reference_stores(bench)?;
-    let reference = Environment::install_reference(&bench.folder)?;
-    let tools = Environment::install(&bench.folder, "tools", &[TOOLS]);
+    let reference = install_reference(&bench.folder)?;
+    let tools = install(&bench.folder, "tools", &[TOOLS]);
     for place in &bench.list_places()? {
         for work in &WORKS {
             let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
@@ -87,8 +87,8 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
                     })
                 }
             };
-            let python = |environment: &Environment, whose| {
-                let python = environment.python.clone();
+            let python = |python: &Path, whose| {
+                let python = python.to_owned();
                 move || {
                     on_copy(from, to, |store| {
                         let turn = measure_python(&python, whose, work, store)?;

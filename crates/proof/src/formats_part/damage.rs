@@ -45,7 +45,9 @@ fn check_damaged(
     let format = read_format(path, folder).or_else(|| Format::from_path(path));
     let mut random = Random::new(seed ^ bytes.len() as u64);
     for round in 0..rounds {
-        std::fs::write(&copy, damage(bytes, &mut random))?;
+        let mut damaged = bytes.to_vec();
+        random.damage(&mut damaged);
+        std::fs::write(&copy, damaged)?;
         let begun = Instant::now();
         let read = || Facts::read(&copy, format, (None, Polygons::Triangles)).map(drop);
         let read = catch_unwind(AssertUnwindSafe(read));
@@ -55,32 +57,6 @@ fn check_damaged(
         }
     }
     Ok(())
-}
-
-fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut damaged = bytes.to_vec();
-    for _ in 0..=random.next_below(3) {
-        let at = random.next_below(damaged.len().max(1));
-        let end = (at + 1 + random.next_below(16)).min(damaged.len());
-        match random.next_below(8) {
-            0 => damaged.truncate(at.max(1)),
-            1 => drop(damaged.drain(at..end)),
-            2 => {
-                let again = damaged.get(at..end).unwrap_or_default().to_vec();
-                damaged.splice(at..at, again);
-            }
-            3 => damaged.iter_mut().skip(at).take(4).for_each(|byte| *byte = 0xff),
-            4 => damaged.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0),
-            _ => {
-                // Most fields are in headers.
-                let near = if random.next_below(2) == 0 { at } else { at % 512 };
-                if let Some(byte) = damaged.get_mut(near) {
-                    *byte = random.next_below(256) as u8;
-                }
-            }
-        }
-    }
-    damaged
 }
 
 /// The time limit for a small file, even on a busy machine.

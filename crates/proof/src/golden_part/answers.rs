@@ -33,7 +33,7 @@ async fn check_query(mut facts: Facts<'_>, truth: &Value, source: Asked<'_>, que
         return;
     }
     let of_objects = !facts.at.ends_with("read_all");
-    let ordered = is_chain(kind) || (of_objects && !kind.has_links());
+    let ordered = kind.is_chain() || (of_objects && !kind.has_links());
     let query = if ordered { query.order(Order::Objects) } else { query };
     let columns = list_columns(expected);
     let all = query.clone();
@@ -148,10 +148,6 @@ pub(super) fn positions_with_columns(batch: &Batch, names: &[String]) -> Rows {
         rows = rows.join_columns(&column);
     }
     rows
-}
-
-pub(crate) fn is_chain(kind: Kind) -> bool {
-    matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
 }
 
 /// Returns the columns that the facts of an answer name.

@@ -13,7 +13,7 @@ use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
 use super::Asked;
-use super::answers::{is_chain, positions_with_columns};
+use super::answers::positions_with_columns;
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows, list};
 use crate::naive::{self, Cube};
@@ -102,7 +102,7 @@ pub(crate) async fn check_geometry(
         let answer = facts.ok(reader.run(&query.clone().mode(mode)).await)?;
         Some(collect_pieces(&answer.batch, kind))
     };
-    let meets = |piece: &Piece| match is_chain(kind) {
+    let meets = |piece: &Piece| match kind.is_chain() {
         true => cube.meets_chain(piece),
         false => cube.meets_element(piece),
     };
@@ -126,7 +126,7 @@ pub(crate) async fn check_geometry(
         cells.check(holds, "something inside is not in the cells that the box meets");
     }
     let mut clip = facts.of("clip");
-    if is_chain(kind)
+    if kind.is_chain()
         && let Some(found) = pieces(&mut clip, Mode::Clip).await
     {
         let found: f64 = found.iter().map(|piece| naive::chain_length(piece)).sum();
@@ -138,7 +138,7 @@ pub(crate) async fn check_geometry(
 
 /// Returns the points of chains or elements.
 pub(crate) fn collect_pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
-    if is_chain(kind) {
+    if kind.is_chain() {
         let point = |row| contents::point_at(batch.positions(), row);
         let offsets = batch.parts().offsets();
         return offsets.windows(2).map(|pair| (pair[0]..pair[1]).map(point).collect()).collect();

@@ -233,20 +233,17 @@ async fn check_intra_values(
 ) -> anyhow::Result<()> {
     let family = open_family(level, delta).await?;
     let attribute = family.attribute(name).await?.context("no such attribute")?;
+    let (_, parts) = read_records(&family).await?;
     let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
-    for (number, segment) in family.segments().iter().enumerate() {
-        let listed = segment.cells().await?;
-        for place in 0..listed.len() {
-            let chunks = listed.chunks(place)?;
-            if chunks.iter().any(|chunk| *chunk != chunks[0]) {
-                continue;
-            }
-            let records = segment.read(&[place], Caching::Once).await.remove(0)?;
-            let column =
-                attribute.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
-            found.extend(
-                column.map(|column| (chunks[0], column.rows().flatten().copied().collect())),
-            );
+    for (number, (places, cells)) in parts.iter().enumerate() {
+        let listed = family.segments()[number].cells().await?;
+        let columns = attribute.values(number, places, cells, Caching::Once).await;
+        for (place, column) in places.iter().zip(columns) {
+            let (chunks, column) = (listed.chunks(*place)?, column?);
+            let values: Option<Vec<u8>> =
+                column.map(|column| column.rows().flatten().copied().collect());
+            let is_within = chunks.iter().all(|chunk| *chunk == chunks[0]);
+            found.extend(values.filter(|_| is_within).map(|values| (chunks[0], values)));
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));

@@ -8,9 +8,7 @@ use archives::faults::Fault;
 
 use super::{STORES, Subject};
 use crate::Report;
-use crate::remote::faults::common_faults;
-use crate::remote::{Sweep, describe_faults};
-use archives::random::Random;
+use crate::remote::Sweep;
 
 /// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair
 /// of a request and a fault takes minutes with these, and days with the larger ones of other tests.
@@ -23,28 +21,16 @@ pub(crate) const SMALL_STORES: [&str; 6] = [
     "ms2_tri",
 ];
 
-/// Sweeps over every `every`th pair of a request and a fault, then `random` runs with several faults.
+/// Edits each store with faults; their random runs are divided among the stores.
 pub(crate) fn run(
     stores: &[&'static str],
-    every: usize,
-    then_random: u64,
-    random: &mut Random,
+    sweep: &mut Sweep,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let (kinds, mut taken) = (common_faults(), 0);
+    sweep.then_random /= stores.len() as u64;
     for &id in stores {
         let subject = Subject::new(id)?;
-        let (requests, checked) = subject.edit_with_faults(&[], false);
-        checked?;
-        let sweep = Sweep { kinds: &kinds, requests: requests.len(), bursts: 0 };
-        sweep.run(
-            (every, &mut taken),
-            (then_random / stores.len() as u64, random),
-            |planned, _| {
-                let (requests, checked) = subject.edit_with_faults(planned, false);
-                report.count(checked.with_context(|| describe_faults(planned, &requests)));
-            },
-        );
+        sweep.run(id, report, |planned, _| Ok(subject.edit_with_faults(planned, false)))?;
     }
     Ok(())
 }

@@ -202,12 +202,12 @@ fn commit_transaction(
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
     editor.line(1, r#"{"op":"begin"}"#)?;
     for step in &transaction.steps {
-        if let Some(line) = state.plan_operation(*step) {
-            lines.push(line.clone());
-            let reply = editor.line(1 + lines.len() as u64, &line.to_string())?;
+        if let Some(planned) = state.plan_operation(*step) {
+            lines.push(planned.line.clone());
+            let reply = editor.line(1 + lines.len() as u64, &planned.line.to_string())?;
             let ids = reply.as_ref().and_then(|reply| reply.fields["ids"].as_array());
             let ids = ids.into_iter().flatten().filter_map(Value::as_i64);
-            state.apply_planned(&line, &ids.collect::<Vec<_>>())?;
+            state.apply_planned(planned, &ids.collect::<Vec<_>>())?;
         }
     }
     if transaction.drops {

@@ -7,102 +7,73 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use super::{INPUT_SIZES, INPUTS, Input, check_nothing_left, kill_within};
+use anyhow::{Context as _, ensure};
+
+use super::{INPUT_SIZES, INPUTS, Input, kill_within};
 use crate::Report;
-use crate::commands::{Zvf, write_inputs};
-use crate::trees::{Tree, remove_folder, write_tree};
-use anyhow::ensure;
+use crate::commands::{Case, Zvf, write_inputs};
+use crate::rerun::FaultFreeRun;
 
-/// A store without levels and with those of two recipes, and the time of the first.
-struct Baseline {
-    name: &'static str,
-    lines: [String; 2],
-    old: Tree,
-    new: [Tree; 2],
-    time: Duration,
-}
+/// The two builds of one store, and their results.
+type Builds = Vec<(FaultFreeRun, Case)>;
 
 /// Kills `loops` times.
 pub(super) fn run(zvf: &Zvf, dir: &Path, loops: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut random = report.random();
     write_inputs(dir, INPUT_SIZES)?;
-    let baselines = INPUTS.into_iter().zip(RECIPES);
-    let baselines = baselines.map(|(input, recipes)| Baseline::build(zvf, input, recipes));
-    let baselines = baselines.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut stores: Vec<Builds> = Vec::new();
+    for (Input { name, file, options }, recipes) in INPUTS.into_iter().zip(RECIPES) {
+        let before = dir.join("before").join(name);
+        zvf.make_folder(&before, &[&format!("create -q ../{file} a.zv {options}")])?;
+        let prepare = |recipe: &str| {
+            let line = format!("pyramid -q --in-place a.zv {recipe}");
+            let case = Case { target: "a.zv", ..Case::new(name, &before, line) };
+            anyhow::Ok((FaultFreeRun::prepare(zvf, &case)?, case))
+        };
+        stores.push(recipes.into_iter().map(prepare).collect::<anyhow::Result<_>>()?);
+    }
     let store = zvf.place.join("a.zv");
     let mut kept = 0_u64;
-    for baseline in baselines.iter().cycle() {
+    for builds in stores.iter().cycle() {
         if report.n >= loops {
             break;
         }
-        restore_store(&store, &baseline.old)?;
+        let (main, case) = &builds[0];
+        zvf.restore(case)?;
         for _ in 0..1 + random.next_below(5) {
-            let line = &baseline.lines[usize::from(random.next_below(5) == 0)];
+            let (_, killed) = &builds[usize::from(random.next_below(5) == 0)];
             // From additive levels another recipe gives other bytes.
-            if archives::tree(&store) == baseline.new[0] {
+            if archives::tree(&store) == main.after {
                 continue;
             }
-            let within = baseline.time + baseline.time / 10;
-            if kill_within(zvf.start(line)?, within, &mut random)? {
+            let within = main.time + main.time / 10;
+            if kill_within(zvf.start(&killed.line)?, within, &mut random)? {
                 kept += u64::from(has_levels(&zvf.place));
-                report.count(baseline.check_killed(&store));
+                report.count(check_killed(builds, &store));
             }
         }
-        report.count(baseline.finish(zvf));
+        report.count(main.finish(zvf, case));
     }
     report.check(kept > 0, || "no kill left a level to be taken over".to_owned());
     Ok(fs::remove_dir_all(&zvf.place)?)
 }
 
-impl Baseline {
-    fn build(zvf: &Zvf, input: Input, recipes: [&str; 2]) -> anyhow::Result<Self> {
-        let Input { name, file, options } = input;
-        zvf.empty_place()?;
-        zvf.run(&format!("create -q ../{file} a.zv {options}"))?;
-        let store = zvf.place.join("a.zv");
-        let lines = recipes.map(|recipe| format!("pyramid -q --in-place a.zv {recipe}"));
-        let (old, mut new, mut time) =
-            (archives::tree(&store), [(); 2].map(|()| Tree::new()), Duration::ZERO);
-        // The first recipe comes last, so that its time is kept.
-        for (line, new) in lines.iter().zip(&mut new).rev() {
-            restore_store(&store, &old)?;
-            let begun = Instant::now();
-            zvf.run(line)?;
-            (time, *new) = (begun.elapsed(), archives::tree(&store));
-        }
-        Ok(Self { name, lines, old, new, time })
-    }
-
-    /// Checks that the store is one of the two results, or the old one, with or without uncommitted
-    /// levels of one recipe.
-    fn check_killed(&self, store: &Path) -> anyhow::Result<()> {
-        let tree = archives::tree(store);
-        let stays = self.old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
-        let added = || tree.iter().filter(|(name, _)| !self.old.contains_key(*name));
-        let is_of = |new: &Tree| {
-            added().all(|(name, bytes)| {
-                zvf_pyramid::belongs_to_levels(name) && new.get(name) == Some(bytes)
-            })
+/// Checks that the store is one of the two results, or the old one, with or without uncommitted
+/// levels of one recipe.
+fn check_killed(builds: &Builds, store: &Path) -> anyhow::Result<()> {
+    let tree = archives::tree(store);
+    let (main, case) = &builds[0];
+    let old = main.before.as_ref().context("a store to begin with")?;
+    let stays = old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
+    let is_right = |(build, _): &(FaultFreeRun, Case)| {
+        let mut added = tree.iter().filter(|(name, _)| !old.contains_key(*name));
+        let is_of = |(name, bytes): (&String, &Vec<u8>)| {
+            zvf_pyramid::belongs_to_levels(name) && build.after.get(name) == Some(bytes)
         };
-        let is_old = stays && self.new.iter().any(is_of);
-        ensure!(is_old || self.new.contains(&tree), "{}: neither old nor new", self.name);
-        Ok(())
-    }
-
-    /// Runs the first recipe once more, to its end.
-    fn finish(&self, zvf: &Zvf) -> anyhow::Result<()> {
-        zvf.run(&self.lines[0])?;
-        let is_made = archives::tree(&zvf.place.join("a.zv")) == self.new[0];
-        ensure!(is_made, "{}: not the same as without a kill", self.name);
-        check_nothing_left(zvf)
-    }
-}
-
-fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
-    remove_folder(store)?;
-    write_tree(store, tree);
+        tree == build.after || (stays && added.all(is_of))
+    };
+    ensure!(builds.iter().any(is_right), "{}: neither old nor new", case.name);
     Ok(())
 }
 

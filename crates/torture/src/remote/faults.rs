@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use archives::faults::Fault;
 use clap::ValueEnum as _;
 
-use super::{Sweep, Writer, WriterRun, describe_faults, run_writer};
+use super::{Sweep, Writer, run_writer};
 use crate::{Report, edits};
 
 /// Fail every request of every writer once, in each way.
@@ -35,34 +35,31 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let mut random = report.random();
+        let mut sweep = Sweep {
+            kinds: if self.edits { common_faults() } else { list_faults() },
+            every: self.every,
+            taken: 0,
+            then_random: self.then_random,
+            bursts: if self.edits { 0 } else { 3 },
+            random: report.random(),
+        };
         if self.edits {
             let stores: &[_] =
                 if self.small { &edits::faults::SMALL_STORES } else { &edits::STORES };
-            return edits::faults::run(stores, self.every, self.then_random, &mut random, report);
+            return edits::faults::run(stores, &mut sweep, report);
         }
-        let (kinds, mut taken) = (list_faults(), 0);
         for &writer in Writer::value_variants() {
             if self.writer.is_some_and(|only| only != writer) {
                 continue;
             }
-            let peace = run_writer(writer, None, |_| ())?;
-            ensure!(peace.is_done, "{writer:?} without a fault: {:?}", peace.checked);
-            let sweep = Sweep { kinds: &kinds, requests: peace.requests.len(), bursts: 3 };
-            sweep.run(
-                (self.every, &mut taken),
-                (self.then_random, &mut random),
-                |planned, is_blind| {
-                    let run = run_writer(writer, None, |backend| {
-                        backend.ignore_conditions(is_blind);
-                        planned.iter().for_each(|(nth, fault)| backend.plan(*nth, fault.clone()));
-                    });
-                    report.count(run.and_then(|WriterRun { requests, checked, .. }| {
-                        let faults = || describe_faults(planned, &requests);
-                        checked.with_context(|| format!("{writer:?}, {}", faults()))
-                    }));
-                },
-            );
+            sweep.run(&format!("{writer:?}"), report, |planned, is_blind| {
+                let run = run_writer(writer, None, |backend| {
+                    backend.ignore_conditions(is_blind);
+                    planned.iter().for_each(|(nth, fault)| backend.plan(*nth, fault.clone()));
+                })?;
+                ensure!(run.is_done || !planned.is_empty(), "{writer:?}: not done");
+                Ok(run.attempt)
+            })?;
         }
         Ok(())
     }
@@ -93,7 +90,8 @@ impl Cancel {
                             backend.always(Some(Fault::Delay(Duration::from_millis(delay))));
                         }
                     })?;
-                    let checked = run.checked.with_context(|| format!("{writer:?}, {polls} polls"));
+                    let (_, checked) = run.attempt;
+                    let checked = checked.with_context(|| format!("{writer:?}, {polls} polls"));
                     Ok((run.is_ended, checked))
                 })?;
             }
@@ -117,8 +115,8 @@ fn list_faults() -> Vec<Fault> {
     faults
 }
 
-/// Returns the faults that every writer meets.
-pub(crate) fn common_faults() -> Vec<Fault> {
+/// Returns the faults that every writer meets, also an edit.
+fn common_faults() -> Vec<Fault> {
     vec![
         Fault::Status(503),
         Fault::Status(403),

@@ -35,7 +35,7 @@ use zvf_format::Class;
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_write::{WriteOptions, Writer as StoreWriter};
 
-use crate::{build, generations};
+use crate::{Report, build, generations};
 
 /// The writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -158,43 +158,62 @@ pub(crate) fn create_runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().start_paused(true).build()?)
 }
 
-/// The faults of one writer.
-pub(crate) struct Sweep<'a> {
-    pub(crate) kinds: &'a [Fault],
-    pub(crate) requests: usize,
+/// The faults that writers meet, one writer after the other.
+pub(crate) struct Sweep {
+    pub(crate) kinds: Vec<Fault>,
+    /// Only every so many pairs of a request and a fault are tested, counted over all writers.
+    pub(crate) every: usize,
+    pub(crate) taken: usize,
+    /// The runs of each writer with several random faults, after the pairs.
+    pub(crate) then_random: u64,
     /// The number of requests that an overloaded store rejects; 0 to skip this test.
     pub(crate) bursts: usize,
+    pub(crate) random: Random,
 }
 
-impl Sweep<'_> {
-    /// Tests every `every`th pair of a request and a fault, counted over all writers, then several
-    /// random faults; some of these on a store that ignores conditions.
+/// The requests of a writer, and whether the invariants hold afterwards.
+pub(crate) type Attempt = (Vec<Request>, anyhow::Result<()>);
+
+impl Sweep {
+    /// Tests a writer, which `attempt` runs with these faults, sometimes on a store that ignores
+    /// conditions.
     pub(crate) fn run(
-        &self,
-        (every, taken): (usize, &mut usize),
-        (then_random, random): (u64, &mut Random),
-        mut try_faults: impl FnMut(&[(usize, Fault)], bool),
-    ) {
-        for nth in 0..self.requests {
+        &mut self,
+        name: &str,
+        report: &mut Report,
+        mut attempt: impl FnMut(&[(usize, Fault)], bool) -> anyhow::Result<Attempt>,
+    ) -> anyhow::Result<()> {
+        let (in_peace, checked) = attempt(&[], false)?;
+        checked.with_context(|| format!("{name} without a fault"))?;
+        let mut try_faults = |planned: &[(usize, Fault)], is_blind| {
+            let tried = attempt(planned, is_blind).and_then(|(requests, checked)| {
+                let at: Vec<_> = planned.iter().filter_map(|(n, _)| requests.get(*n)).collect();
+                checked.with_context(|| format!("{name}, {planned:?} at {at:?}"))
+            });
+            report.count(tried);
+        };
+        for nth in 0..in_peace.len() {
             let single = self.kinds.iter().map(|fault| vec![(nth, fault.clone())]);
             let burst = (nth..nth + self.bursts).map(|nth| (nth, Fault::Status(429))).collect();
             for planned in single.chain([burst]).filter(|planned| !planned.is_empty()) {
-                if taken.is_multiple_of(every.max(1)) {
+                if self.taken.is_multiple_of(self.every.max(1)) {
                     try_faults(&planned, false);
                 }
-                *taken += 1;
+                self.taken += 1;
             }
         }
-        for _ in 0..then_random {
+        let random = &mut self.random;
+        for _ in 0..self.then_random {
             let several = 0..1 + random.next_below(4);
             let planned: Vec<_> = several
                 .map(|_| {
-                    let nth = random.next_below(self.requests * 3 / 2);
+                    let nth = random.next_below(in_peace.len() * 3 / 2);
                     (nth, self.kinds[random.next_below(self.kinds.len())].clone())
                 })
                 .collect();
             try_faults(&planned, random.next_below(4) == 0);
         }
+        Ok(())
     }
 }
 
@@ -203,9 +222,7 @@ pub(crate) struct WriterRun {
     /// Whether it ended by itself, and with success.
     pub(crate) is_ended: bool,
     pub(crate) is_done: bool,
-    pub(crate) requests: Vec<Request>,
-    /// Whether the invariants hold afterwards.
-    pub(crate) checked: anyhow::Result<()>,
+    pub(crate) attempt: Attempt,
 }
 
 /// Polls a writer up to `polls` times on a backend that `plan` prepares.
@@ -224,14 +241,8 @@ pub(crate) fn run_writer(
         let ended = ended.unwrap_or_else(|| Err(Error::custom(Class::CommitUnknown, "dropped")));
         let is_done = ended.is_ok();
         let checked = check_invariants(&backend, writer, folder.path(), &[(1, ended)]).await;
-        Ok(WriterRun { is_ended, is_done, requests, checked })
+        Ok(WriterRun { is_ended, is_done, attempt: (requests, checked) })
     })
-}
-
-/// Returns faults, and the requests that met them.
-pub(crate) fn describe_faults(planned: &[(usize, Fault)], requests: &[Request]) -> String {
-    let at: Vec<_> = planned.iter().filter_map(|(nth, _)| requests.get(*nth)).collect();
-    format!("{planned:?} at {at:?}")
 }
 
 /// Polls work this many times, or to its end, and drops it; `None` if it did not end.

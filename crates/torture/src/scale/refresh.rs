@@ -7,6 +7,7 @@
 //! of the process and their bytes; mapped files are not counted).
 
 use anyhow::{Context as _, ensure};
+use archives::peers::read_figure;
 use tokio::runtime::Runtime;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
@@ -17,7 +18,6 @@ use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::synthetic::{POINTS, SHARD};
 use crate::HEAP;
-use crate::trees::read_figure;
 
 /// The cost of one refresh.
 #[derive(Clone, Debug)]

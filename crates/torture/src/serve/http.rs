@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::Served;
 use super::cases::{Case, format_get, list_cases, read_table};
 use super::client::Answer;
+use crate::Report;
 use crate::kill9::send_signal;
-use crate::{Report, wait_for};
 use anyhow::{Context as _, anyhow, ensure};
+use archives::peers::wait_for;
 use archives::random::Random;
 
 /// Requests that obey and violate every rule of the server.
@@ -38,7 +39,6 @@ impl Http {
         }
         check_tokens(report)?;
         check_origins(report)?;
-        check_counts(report)?;
         report.count(check_public(report));
         report.count(check_stop(report));
         Ok(())
@@ -162,35 +162,6 @@ fn check_origins(report: &mut Report) -> anyhow::Result<()> {
         report.check(is_right, failure);
     }
     Ok(())
-}
-
-/// Checks servers with few connections and queries.
-fn check_counts(report: &mut Report) -> anyhow::Result<()> {
-    let request = format_get("/api/three/info", "");
-    for (options, held) in [("--max-connections 3", 3), ("--max-queries 0", 0)] {
-        let served = Served::start(report, options)?;
-        let mut clients: Vec<_> = (0..held).map(|_| served.connect()).collect::<Result<_, _>>()?;
-        for client in &mut clients {
-            client.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-        }
-        let answer = served.send(request.as_bytes())?;
-        let is_right = answer.status() == Some(503) && answer.header("retry-after").is_some();
-        let failure = || format!("{options}: {:?} without Retry-After", answer.status());
-        report.check(is_right, failure);
-        report.count(served.check_secrets(&answer));
-        drop(clients);
-        if held > 0 {
-            report.count(check_recovery(&served, request.as_bytes()));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that ended connections make room.
-fn check_recovery(served: &Served, request: &[u8]) -> anyhow::Result<()> {
-    let is_answered =
-        || Ok(served.send(request).is_ok_and(|answer| answer.status() == Some(200)).then_some(()));
-    wait_for(Duration::from_secs(5), is_answered)?.context("no room after connections ended")
 }
 
 /// Checks that a command line off loopback without a token is refused.

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 
 use super::Served;
 use super::cases::{Case, list_cases};
-use crate::trees::read_figure;
 use crate::{Report, in_parallel};
+use archives::peers::read_figure;
 use archives::random::Random;
 
 /// Good and bad requests for a long time.

@@ -22,10 +22,8 @@
 mod commands;
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -137,7 +135,7 @@ impl Shell {
     /// Makes the stores and files that pages name, and the home of the shell.
     fn build_stage(&self, house: &House) -> anyhow::Result<()> {
         fs::create_dir_all(&self.stage)?;
-        let mut bash = self.bash(include_str!("stage.sh"), &self.stage)?;
+        let mut bash = self.bash(include_str!("stage.sh"), &self.stage, COMMAND_SECONDS)?;
         bash.env("TESTDATA", house.path("testdata"));
         let output = bash.env("UNPACK", self.bin.join("examples/unpack")).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -166,11 +164,13 @@ impl Shell {
         Ok(())
     }
 
-    /// Returns a bash command that finds `zvf` and stand-ins for tools that may not be installed.
-    fn bash(&self, line: &str, folder: &Path) -> anyhow::Result<Command> {
+    /// Returns a bash command that finds `zvf` and stand-ins for tools that may not be installed. It
+    /// is killed with its children at the time limit.
+    fn bash(&self, line: &str, folder: &Path, seconds: u32) -> anyhow::Result<Command> {
         let path = std::env::var("PATH").context("no PATH")?;
-        let mut command = Command::new("bash");
-        command.args(["-o", "pipefail", "-c", line]).current_dir(folder);
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", &seconds.to_string(), "bash", "-o", "pipefail", "-c", line]);
+        command.current_dir(folder);
         command.env(
             "PATH",
             format!("{}:{}:{path}", self.bin.display(), self.home.join("bin").display()),
@@ -183,18 +183,19 @@ impl Shell {
 
     /// Returns the fault of a command, if its outcome is not the expected one.
     fn check(&self, shown: &Shown) -> anyhow::Result<Option<String>> {
-        let mut command = self.bash(&shown.command, &self.page)?;
-        let is_server = SERVERS.iter().any(|server| shown.command.starts_with(server));
-        if shown.command.contains("://") || is_server {
-            command.stderr(Stdio::null());
-            return Ok(match ended_within(&mut command, SERVER_TIME)? {
-                Some(2) => Some(format!("the arguments are refused: {}", shown.command)),
-                _ => None,
-            });
-        }
+        let is_server = shown.command.contains("://")
+            || SERVERS.iter().any(|server| shown.command.starts_with(server));
+        let seconds = if is_server { SERVER_SECONDS } else { COMMAND_SECONDS };
         let errors = self.home.join("stderr");
-        command.stderr(fs::File::create(&errors)?);
-        let Some(code) = ended_within(&mut command, COMMAND_TIME)? else {
+        let mut command = self.bash(&shown.command, &self.page, seconds)?;
+        // No code, or that of the shell for a killed command.
+        let code = command.stderr(fs::File::create(&errors)?).status()?.code();
+        let code = code.filter(|code| *code != KILLED);
+        if is_server {
+            let is_refused = code == Some(2);
+            return Ok(is_refused.then(|| format!("the arguments are refused: {}", shown.command)));
+        }
+        let Some(code) = code else {
             return Ok(Some(format!("does not end: {}", shown.command)));
         };
         if code == shown.exit {
@@ -207,27 +208,13 @@ impl Shell {
     }
 }
 
-/// Returns the exit code (-1 after a signal), or `None` when it was ended at the time limit.
-fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<i32>> {
-    let mut child = command.process_group(0).spawn()?;
-    let start = Instant::now();
-    while start.elapsed() < limit {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status.code().unwrap_or(-1)));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // Kills the process group of the shell and its children.
-    Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status()?;
-    child.wait()?;
-    Ok(None)
-}
-
 /// Staged files that name other files.
 const RECIPES: [&str; 2] = ["recipe.yaml", "recipe.toml"];
 /// Commands that run until they are interrupted.
 const SERVERS: [&str; 2] = ["zvf serve", "zvf view "];
 /// The time limit of a command that is a server, or needs one.
-const SERVER_TIME: Duration = Duration::from_secs(1);
+const SERVER_SECONDS: u32 = 1;
 /// The time limit of all others; each ends within seconds.
-const COMMAND_TIME: Duration = Duration::from_mins(5);
+const COMMAND_SECONDS: u32 = 300;
+/// The exit code after SIGKILL.
+const KILLED: i32 = 137;

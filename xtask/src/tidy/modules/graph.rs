@@ -62,17 +62,9 @@ impl Graph {
         let source = Source::parse(text).with_context(|| file.to_owned())?;
         let number = self.files.len();
         self.files.push(file.to_owned());
-        let parent =
-            file.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
-        for declared in &source.declared {
-            let name = &declared.name;
+        for name in &source.declared {
             let (flat, nested) = (format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs"));
-            let child = match &declared.file {
-                Some(path) if path.starts_with("../") => continue, // of another crate
-                Some(path) => format!("{parent}{path}"),
-                None if tree.contains_key(&flat) => flat,
-                None => nested,
-            };
+            let child = if tree.contains_key(&flat) { flat } else { nested };
             let mut below = path.clone();
             below.push(name.clone());
             self.add_file(tree, &child, &format!("{folder}{name}/"), below)?;

@@ -19,7 +19,7 @@ use graph::{Graph, Tree};
 
 /// Returns the faults, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for member in members(house)? {
         let folder = match member.name.as_str() {
             "xtask" => "xtask/src".to_owned(),
@@ -31,59 +31,19 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
             let below = path.strip_prefix(&root).unwrap_or(path).display().to_string();
             tree.insert(below, fs::read_to_string(path)?);
         }
-        let circles = circles(&member.name, &tree).with_context(|| folder)?;
-        found.extend(circles);
+        let circles = circles(&tree).with_context(|| folder)?;
+        problems.extend(circles.iter().map(|circle| format!("{}: {circle}", member.name)));
     }
-    Ok(compare(&found, &parse_known(KNOWN)))
+    Ok(problems)
 }
 
-/// Files of a crate that use each other, by their paths below `src`.
-#[derive(Debug, PartialEq, Eq)]
-struct Circle {
-    name: String,
-    files: BTreeSet<String>,
-    /// Which file uses which.
-    uses: String,
-}
-
-/// Parses the list of accepted cycles.
-fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
-    let lines = list.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, files)| (name, files.split(' ').map(str::to_owned).collect()))
-        .collect()
-}
-
-/// Returns the cycles that are not in the list, and the lines of the list that are no longer
-/// needed.
-fn compare(found: &[Circle], known_circles: &[(&str, BTreeSet<String>)]) -> Vec<String> {
-    let is_known = |circle: &&Circle| {
-        known_circles
-            .iter()
-            .any(|(name, files)| *name == circle.name && circle.files.is_subset(files))
-    };
-    let mut problems = Vec::new();
-    for Circle { name, files, uses } in found.iter().filter(|circle| !is_known(circle)) {
-        let files: Vec<&str> = files.iter().map(String::as_str).collect();
-        problems.push(format!("{name}: {} use each other in a circle:{uses}", files.join(", ")));
-    }
-    for (name, files) in known_circles {
-        if !found.iter().any(|circle| circle.name == *name && circle.files == *files) {
-            let first = files.first().map_or("", String::as_str);
-            problems.push(format!("{LIST}: the circle of {name} with {first} is not as it says"));
-        }
-    }
-    problems
-}
-
-/// Returns the cycles of a crate.
-fn circles(name: &str, tree: &Tree) -> anyhow::Result<Vec<Circle>> {
+/// Describes the cycles of a crate.
+fn circles(tree: &Tree) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for root in ["lib.rs", "main.rs"] {
         if tree.contains_key(root) {
             let graph = Graph::read(tree, root)?;
-            found.extend(components(&graph).iter().map(|files| describe(name, &graph, files)));
+            found.extend(components(&graph).iter().map(|files| describe(&graph, files)));
         }
     }
     Ok(found)
@@ -114,21 +74,18 @@ fn reach(graph: &Graph, file: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// Describes which files of a cycle use which.
-fn describe(name: &str, graph: &Graph, circle: &BTreeSet<usize>) -> Circle {
-    let mut uses = String::new();
+/// Names the files of a cycle, by their paths below `src`, and which of them use which.
+fn describe(graph: &Graph, circle: &BTreeSet<usize>) -> String {
+    let files: BTreeSet<&str> = circle.iter().map(|file| graph.files[*file].as_str()).collect();
+    let files: Vec<&str> = files.into_iter().collect();
+    let mut text = format!("{} use each other in a circle:", files.join(", "));
     for from in circle {
         for (to, path) in graph.names[*from].iter().filter(|(to, _)| circle.contains(to)) {
-            uses += &format!("\n    {} uses {path} of {}", graph.files[*from], graph.files[*to]);
+            text += &format!("\n    {} uses {path} of {}", graph.files[*from], graph.files[*to]);
         }
     }
-    let files = circle.iter().map(|file| graph.files[*file].clone()).collect();
-    Circle { name: name.to_owned(), files, uses }
+    text
 }
-
-/// The accepted cycles. None of them may grow.
-const KNOWN: &str = include_str!("known.txt");
-const LIST: &str = "xtask/src/tidy/modules/known.txt";
 
 #[cfg(test)]
 mod tests {
@@ -138,31 +95,8 @@ mod tests {
     fn find_circles(files: &[(&str, &str)]) -> Vec<String> {
         let tree =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        let found = circles("x", &tree).unwrap();
-        let join = |files: &BTreeSet<String>| files.iter().cloned().collect::<Vec<_>>().join(", ");
-        found.iter().map(|circle| join(&circle.files)).collect()
-    }
-
-    #[test]
-    fn a_known_circle_may_not_grow() {
-        let circle = |name: &str, files: &[&str]| Circle {
-            name: name.to_owned(),
-            files: files.iter().map(|file| (*file).to_owned()).collect(),
-            uses: "\n    a.rs uses crate::b of b.rs".to_owned(),
-        };
-        let known_circles = parse_known("# why\nx: a.rs b.rs c.rs\n");
-        assert!(compare(&[circle("x", &["a.rs", "b.rs", "c.rs"])], &known_circles).is_empty());
-        let stale = format!("{LIST}: the circle of x with a.rs is not as it says");
-        assert_eq!(compare(&[circle("x", &["a.rs", "b.rs"])], &known_circles), [stale.as_str()]);
-        assert_eq!(compare(&[], &known_circles), [stale.as_str()]);
-        for grown in
-            [circle("x", &["a.rs", "b.rs", "c.rs", "d.rs"]), circle("y", &["a.rs", "b.rs"])]
-        {
-            let problems = compare(&[grown], &known_circles);
-            assert_eq!(problems.len(), 2);
-            assert!(problems[0].ends_with("in a circle:\n    a.rs uses crate::b of b.rs"));
-            assert_eq!(problems[1], stale);
-        }
+        let found = circles(&tree).unwrap();
+        found.iter().map(|text| text.split(" use each other").next().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -210,11 +144,11 @@ mod tests {
     fn blocks_belong_to_their_files() {
         assert_eq!(
             find_circles(&[
-                ("lib.rs", "mod a; #[path = \"other/place.rs\"] mod b;"),
+                ("lib.rs", "mod a; #[path = \"../other.rs\"] mod elsewhere; mod b;"),
                 ("a.rs", "mod block { use super::super::b::B; } pub struct A;"),
-                ("other/place.rs", "pub struct B(crate::a::block::C);"),
+                ("b/mod.rs", "pub struct B(crate::a::block::C);"),
             ]),
-            ["a.rs, other/place.rs"]
+            ["a.rs, b/mod.rs"]
         );
     }
 

@@ -2,7 +2,8 @@
 //! uses.
 //!
 //! The file is read as tokens, which excludes comments and strings and includes the arguments of
-//! macros. Code below `#[cfg(test)]` is left out.
+//! macros. Code below `#[cfg(test)]` is left out, and so are modules with a `#[path]`: their files
+//! belong to other crates.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -14,7 +15,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 #[derive(Default)]
 pub(super) struct Source {
     /// Modules in their own files.
-    pub(super) declared: Vec<Declared>,
+    pub(super) declared: Vec<String>,
     /// Inline modules, by name.
     pub(super) blocks: Vec<(String, Self)>,
     /// Names of items.
@@ -23,13 +24,6 @@ pub(super) struct Source {
     pub(super) imports: Vec<Import>,
     /// Paths that begin with `crate`, `self` or `super`, including imports.
     pub(super) paths: Vec<Vec<String>>,
-}
-
-/// `mod name;`
-pub(super) struct Declared {
-    pub(super) name: String,
-    /// The file that `#[path]` names.
-    pub(super) file: Option<String>,
 }
 
 /// One leaf of `use`.
@@ -52,23 +46,21 @@ impl Source {
     fn scan(&mut self, tokens: TokenStream, top: bool) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut rest = tokens.as_slice();
-        let mut file = None;
         while let [first, after @ ..] = rest {
             rest = after;
             match first {
-                TokenTree::Punct(mark) if mark.as_char() == '#' => match Attribute::take(&mut rest)
-                {
-                    Attribute::WholeForTests => return,
-                    Attribute::ForTests => skip_item(&mut rest),
-                    Attribute::Path(path) => file = Some(path),
-                    Attribute::Other(tokens) => self.scan(tokens, false),
-                },
+                TokenTree::Punct(mark) if mark.as_char() == '#' => {
+                    match take_attribute(&mut rest) {
+                        Some(tokens) => self.scan(tokens, false),
+                        None => skip_item(&mut rest),
+                    }
+                }
                 TokenTree::Group(group) => self.scan(group.stream(), false),
                 TokenTree::Ident(word) => {
                     let word = word.to_string();
                     match word.as_str() {
                         "use" => self.take_use(&mut rest, top),
-                        "mod" if top => self.take_module(&mut rest, file.take()),
+                        "mod" if top => self.take_module(&mut rest),
                         "crate" | "self" | "super" => self.take_path(word, &mut rest),
                         _ if top => self.items.extend(item_name(&word, rest)),
                         _ => {}
@@ -80,7 +72,7 @@ impl Source {
     }
 
     /// Parses the tokens after `mod`.
-    fn take_module(&mut self, rest: &mut &[TokenTree], file: Option<String>) {
+    fn take_module(&mut self, rest: &mut &[TokenTree]) {
         let [TokenTree::Ident(name), body, after @ ..] = *rest else { return };
         *rest = after;
         match body {
@@ -90,7 +82,7 @@ impl Source {
                 self.blocks.push((name.to_string(), block));
             }
             TokenTree::Punct(_) | TokenTree::Ident(_) | TokenTree::Literal(_) => {
-                self.declared.push(Declared { name: name.to_string(), file });
+                self.declared.push(name.to_string());
             }
         }
     }
@@ -129,37 +121,19 @@ impl Source {
     }
 }
 
-/// The attributes that matter here.
-enum Attribute {
-    /// `#![cfg(test)]`: the rest of the file is test code.
-    WholeForTests,
-    /// `#[cfg(test)]`: the next item is test code.
-    ForTests,
-    /// `#[path = "..."]`
-    Path(String),
-    Other(TokenStream),
-}
-
-impl Attribute {
-    /// Parses the tokens after `#`.
-    fn take(rest: &mut &[TokenTree]) -> Self {
-        let inner = matches!(rest, [mark, ..] if is_mark(mark, '!'));
-        let [TokenTree::Group(group), after @ ..] = &rest[usize::from(inner)..] else {
-            return Self::Other(TokenStream::new()); // a mark of a macro
-        };
-        if group.delimiter() != Delimiter::Bracket {
-            return Self::Other(TokenStream::new());
-        }
-        *rest = after;
-        let text = group.stream().to_string().replace(char::is_whitespace, "");
-        if text == "cfg(test)" || text.starts_with("cfg(all(test,") || text == "test" {
-            return if inner { Self::WholeForTests } else { Self::ForTests };
-        }
-        match text.strip_prefix("path=\"").and_then(|text| text.strip_suffix('"')) {
-            Some(path) => Self::Path(path.to_owned()),
-            None => Self::Other(group.stream()),
-        }
+/// Takes the tokens of an attribute, after its `#`; `None` if what it belongs to is left out.
+fn take_attribute(rest: &mut &[TokenTree]) -> Option<TokenStream> {
+    let inner = matches!(rest, [mark, ..] if is_mark(mark, '!'));
+    let [TokenTree::Group(group), after @ ..] = &rest[usize::from(inner)..] else {
+        return Some(TokenStream::new()); // a mark of a macro
+    };
+    if group.delimiter() != Delimiter::Bracket {
+        return Some(TokenStream::new());
     }
+    *rest = after;
+    let text = group.stream().to_string().replace(char::is_whitespace, "");
+    let is_for_tests = text == "cfg(test)" || text.starts_with("cfg(all(test,") || text == "test";
+    (!is_for_tests && !text.starts_with("path=")).then(|| group.stream())
 }
 
 /// Skips an item, a field or a statement.
@@ -274,18 +248,16 @@ mod tests {
             ),
             ["crate::n", "crate::p"]
         );
-        assert!(paths("#![cfg(test)] use crate::a;").is_empty());
     }
 
     #[test]
     fn names_of_a_module() {
         let source = Source::parse(
-            "#[path = \"x/y.rs\"] mod a; mod b { fn c() {} } pub const fn d() {} const E: u8 = 0;\n\
+            "mod a; #[path = \"../x/y.rs\"] mod y; mod b { fn c() {} } pub const fn d() {} const E: u8 = 0;\n\
              macro_rules! f { () => {} } use g::H as I; use j::*;",
         )
         .unwrap();
-        let [declared] = source.declared.as_slice() else { panic!() };
-        assert_eq!((declared.name.as_str(), declared.file.as_deref()), ("a", Some("x/y.rs")));
+        assert_eq!(source.declared, ["a"]);
         let [(name, block)] = source.blocks.as_slice() else { panic!() };
         assert_eq!((name.as_str(), block.items.len()), ("b", 1));
         assert_eq!(source.items.iter().collect::<Vec<_>>(), ["E", "d", "f"]);

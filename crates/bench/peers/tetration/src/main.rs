@@ -2,13 +2,13 @@
 //! response.
 //!
 //! ```text
-//! {"work": "open" | "slice", "file", "query", "enough"}    {"seconds", "user", "count"}
+//! {"work": "open" | "slice", "file", "query", "enough"}    {"seconds", "count"}
 //! {"work": "select", "file", "query", "output"}            {"shape"}
 //! {"work": "write", "file", "footer", "datasets": [...]}   {}
 //! ```
 //!
-//! The first two are repeated for `enough` seconds; the response has the mean time, the share of
-//! processor time in it, and the elements of one answer. A selection is written to `output` in its
+//! The first two are repeated for `enough` seconds; the response has the mean time, and
+//! the elements of one answer. A selection is written to `output` in its
 //! memory layout. Files get a footer of version 2, 1, or none (0); a dataset has `name`, `dtype`
 //! (its tag), `shape`, `chunk_shape`, `codec`, the path of its `items`, `attrs`, `dim_names` and
 //! `coords`; with `append`, datasets are added to an existing file. The response to a failed
@@ -61,7 +61,7 @@ fn measure_query(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
         *open = Some((path.clone(), TetFile::open(&path)?));
     }
     let doc = parse_query_json(&ask["query"].to_string())?;
-    let (start, used, mut times, mut count) = (Instant::now(), processor_seconds(), 0_u32, 0);
+    let (start, mut times, mut count) = (Instant::now(), 0_u32, 0);
     while times == 0 || start.elapsed().as_secs_f64() < enough {
         if ask["work"] == "open" {
             let file = TetFile::open(&path)?;
@@ -73,9 +73,8 @@ fn measure_query(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
         }
         times += 1;
     }
-    let mean = |seconds: f64| seconds / f64::from(times);
-    let (seconds, user) = (start.elapsed().as_secs_f64(), processor_seconds() - used);
-    Ok(json!({"seconds": mean(seconds), "user": mean(user), "count": count}))
+    let seconds = start.elapsed().as_secs_f64() / f64::from(times);
+    Ok(json!({"seconds": seconds, "count": count}))
 }
 
 fn write_selection(ask: &Value) -> Answer {
@@ -161,14 +160,6 @@ fn to_bytes(buffer: &DenseBuffer) -> Vec<u8> {
         DenseBuffer::U64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DenseBuffer::I16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
     }
-}
-
-/// Returns the processor time of this process so far in seconds, if the system reports it.
-fn processor_seconds() -> f64 {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
-    let first = |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-    texts.filter_map(first).sum::<f64>() / 1e9
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {

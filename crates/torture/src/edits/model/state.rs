@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
+use archives::random::Random;
 use serde_json::{Value, json};
 use zvf_model::Kind;
 
@@ -40,14 +41,13 @@ pub(crate) struct State {
     groups: Vec<BTreeSet<i64>>,
     used: BTreeSet<i64>,    // ids that were ever assigned
     taken: BTreeSet<Point>, // positions that were ever used
-    next: i64,
-    planned: Option<Planned>,
+    random: Random,         // for positions
 }
 
-/// The effect of a planned operation on the model.
-#[derive(Clone, Debug)]
-struct Planned {
-    new: Box<State>,
+/// An operation as a line of a script, and its effect on the model.
+pub(crate) struct Planned {
+    pub(crate) line: Value,
+    new: State,
     /// The vertices of each object that gets a new id.
     made: Vec<Vec<Vertex>>,
     /// The object in whose groups these are.
@@ -65,8 +65,7 @@ impl State {
             groups: Vec::new(),
             used: BTreeSet::new(),
             taken: BTreeSet::new(),
-            next: 0,
-            planned: None,
+            random: Random::new(0),
         }
     }
 
@@ -95,7 +94,7 @@ impl State {
     pub(crate) fn with_used_ids_of(mut self, later: &Self) -> Self {
         self.used.extend(&later.used);
         self.taken.extend(&later.taken);
-        self.next = later.next;
+        self.random = later.random.clone();
         self
     }
 
@@ -115,9 +114,8 @@ impl State {
     fn new_vertices(&mut self, count: usize, range: i64) -> Vec<Vertex> {
         let mut made = Vec::new();
         while made.len() < count {
-            self.next = self.next.wrapping_mul(FACTOR).wrapping_add(1_442_695_040_888_963_407);
-            let number = |shift: u32| ((self.next >> shift) & 0xffff) % (range * 8) - range * 4;
-            let at = [number(33), number(17)];
+            let mut number = || (self.random.next() % (range as u64 * 8)) as i64 - range * 4;
+            let at = [number(), number()];
             if self.taken.insert(at) {
                 made.push(Vertex { at, tag: 0, parent: None });
             }
@@ -165,10 +163,9 @@ impl State {
         Self::pick(&all, choice)
     }
 
-    /// Returns an operation as a line of a script; `None` where it does not apply to this store.
-    pub(crate) fn plan_operation(&mut self, step: Step) -> Option<Value> {
+    /// Returns an operation; `None` where it does not apply to this store.
+    pub(crate) fn plan_operation(&self, step: Step) -> Option<Planned> {
         let mut new = self.clone();
-        new.planned = None;
         let mut made = Vec::new();
         let [a, b, c, d] = step.choices;
         let mut groups_of = None;
@@ -326,8 +323,7 @@ impl State {
             }
             _ => return None,
         };
-        self.planned = Some(Planned { new: Box::new(new), made, groups_of });
-        Some(line)
+        Some(Planned { line, new, made, groups_of })
     }
 
     fn plan_add(&self, new: &mut Self, [a, b, c, _]: [usize; 4]) -> Option<Value> {
@@ -417,11 +413,10 @@ impl State {
         }
     }
 
-    /// Applies the planned operation; `ids` are the ids it assigned.
-    pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> anyhow::Result<()> {
-        let planned = self.planned.take().with_context(|| format!("{line} was not planned"))?;
-        let Planned { new, made, groups_of } = planned;
-        *self = *new;
+    /// Applies a planned operation; `ids` are the ids it assigned.
+    pub(crate) fn apply_planned(&mut self, planned: Planned, ids: &[i64]) -> anyhow::Result<()> {
+        let Planned { line, new, made, groups_of } = planned;
+        *self = new;
         let count = made.len();
         ensure!(count == 0 || ids.len() == count, "{line} gave the ids {ids:?}, expected {count}");
         for (id, vertices) in ids.iter().zip(made) {
@@ -512,6 +507,3 @@ fn to_positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
 fn ball_selector(at: Point) -> Value {
     json!({"ball": {"center": to_units(at), "radius": 0.05}, "count": 1})
 }
-
-/// The factor of the numbers that choose positions.
-const FACTOR: i64 = 6_364_136_223_846_793_005;
