@@ -73,7 +73,6 @@ mod shared;
 mod source;
 mod sync;
 mod tet;
-mod threads;
 mod versions;
 mod wait;
 

@@ -11,7 +11,7 @@
 use futures_util::join;
 use rayon::prelude::*;
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, ObjectId, Parts};
 
@@ -273,7 +273,7 @@ impl Context {
         columns: impl Iterator<Item = T>,
         column: impl Fn(T, Dtype, u32) -> Result<Column>,
     ) -> Result<Batch> {
-        let positions = column(positions, self.level.dtype(), self.position_width())?;
+        let positions = column(positions, self.level.dtype(), index_u32(self.level.axes()))?;
         let mut batch = Batch::new(self.kind, positions);
         for (field, from) in self.columns.vertex.iter().zip(columns) {
             let values = column(from, field.dtype(), field.width())?;

@@ -319,11 +319,6 @@ impl Context {
         self.columns.row_bytes(&self.level).max(1)
     }
 
-    /// Returns the number of components of a position: at most 8.
-    fn position_width(&self) -> u32 {
-        index_u32(self.level.axes())
-    }
-
     /// Returns the maximum size of one work unit.
     pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.level.store().budget().max_bytes();

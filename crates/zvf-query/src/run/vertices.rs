@@ -65,7 +65,8 @@ impl Context {
         // The claims of fragments have not been verified yet.
         let max_rows = asked.min(MAX_ROWS).min(MAX_BYTES / self.row_bytes());
         let max_rows = saturating_usize(max_rows).min(limit);
-        let mut positions = ColumnAssembler::new(level.dtype(), self.position_width(), max_rows)?;
+        let mut positions =
+            ColumnAssembler::new(level.dtype(), index_u32(self.level.axes()), max_rows)?;
         let new =
             |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), max_rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>>>()?;

@@ -16,7 +16,7 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Chain, Scratch};
-use crate::threads::on_threads;
+use crate::sync::on_threads;
 
 /// Limits on decoded bytes.
 #[derive(Clone, Copy, Debug)]

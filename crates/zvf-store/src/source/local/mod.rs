@@ -47,7 +47,7 @@ use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, check_li
 use crate::budget::{Budget, Reservation};
 use crate::error::{WithOp as _, length_error, store_replaced_error};
 use crate::key::Key;
-use crate::threads::on_threads;
+use crate::sync::on_threads;
 #[cfg(unix)]
 use zvf_format::num::saturating_usize;
 #[cfg(all(unix, feature = "map"))]
