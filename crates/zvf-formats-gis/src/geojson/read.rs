@@ -74,8 +74,10 @@ impl FeatureSource for GeoJsonFeatures {
         }
         let crs = crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
         let unit = crs::find_unit(&crs);
-        let extra = "numbers of positions after the third".to_owned();
-        let left_out = Some(extra).filter(|_| self.has_extra_numbers).into_iter().collect();
+        let mut left_out = Vec::new();
+        if self.has_extra_numbers {
+            left_out.push("numbers of positions after the third".to_owned());
+        }
         FeatureInfo { crs: Some(crs), unit, record, has_z: false, left_out }
     }
 }

@@ -303,10 +303,8 @@ impl PolyData {
             geometry.objects = objects;
             geometry.object_fields = fields;
         } else if !fields.is_empty() {
-            geometry
-                .header
-                .left_out
-                .push("cell data of lines that are parts of one object".to_owned());
+            let left_out = &mut geometry.header.left_out;
+            left_out.push("cell data of lines that are parts of one object".to_owned());
         }
         Ok(geometry)
     }
