@@ -49,7 +49,7 @@ pub(crate) type Named<V> = HashMap<String, (usize, Vec<V>)>;
 /// `NONE` where only the position tells which vertex it is.
 pub(crate) type NamedRow = (Chunk, u32, Vec<u8>);
 
-/// What earlier transactions named, as of a head.
+/// The rows that earlier transactions named, in the state of a head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierNames {
     pub(crate) head: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Transaction {
     pub(crate) folder: PathBuf,
     pub(crate) root: Json,
     pub(crate) new_root: Json,
-    /// What the root says about vectors.
+    /// The block `zarr_vectors` of the root document.
     pub(crate) block: ZarrVectors,
     pub(crate) kinds: Vec<Geometry>,
     pub(crate) groups: Groups,

@@ -84,7 +84,7 @@ impl SpillFolder {
 fn make(parent: &Path) -> Result<ScratchDir> {
     fs::create_dir_all(parent).map_err(Error::scratch)?;
     let (disk, target) = (Disk::default(), parent.join(NAME));
-    // What cannot be removed now, such as the folder of another user, does no harm.
+    // A folder that cannot be removed, such as one of another user, does no harm.
     drop(remove_leftovers(&disk, &target));
     ScratchDir::create_next_to(&disk, &target).map_err(|error| {
         if let PublishError::Io(cause) = error { Error::scratch(cause) } else { error.into() }

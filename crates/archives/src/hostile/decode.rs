@@ -292,7 +292,7 @@ impl Kind {
     }
 }
 
-/// What is called with each item of a blob.
+/// A function that visits each item of a blob.
 pub type Visit<'a> = &'a mut dyn FnMut(&mut dyn Iterator<Item = i128>);
 
 /// The first number of a fragment.

@@ -1,4 +1,4 @@
-//! Where a run writes levels or a part, and where they are kept.
+//! The folder in which a run writes levels or a part, and the one that keeps them.
 //!
 //! ```text
 //! in a folder                         runs/<id> of it: levels and parts are written there, and stay

@@ -155,7 +155,7 @@ impl RowTest<'_> {
             pieces.list.iter().all(|piece| match values.loaded.get(usize_from_u32(piece.cell)) {
                 Some(LoadedRows::Nothing) => false,
                 Some(LoadedRows::Whole(column)) => usize_from_u32(piece.end()) <= column.len(),
-                // What was asked for was there; or the values are not of rows.
+                // All requested parts were found, or the values are not of rows.
                 Some(LoadedRows::Parts(_)) | None => true,
             })
         })

@@ -166,7 +166,7 @@ struct Job {
     parts: Vec<(u64, Bytes)>,
 }
 
-/// What was asked for, after the frame.
+/// The requested bytes, without the frame.
 struct Decoded {
     pieces: Vec<Vec<u8>>,
     total: u64, // bytes of the chunk

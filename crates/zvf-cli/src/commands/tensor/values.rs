@@ -27,7 +27,7 @@ impl<'a> Values<'a> {
     pub(super) fn from_array(array: &'a Array) -> Self {
         let element = array.element();
         let order = if element.size() == 1 { '|' } else { '<' };
-        let letter = element.name().chars().next().unwrap_or_default();
+        let letter = &element.name()[..1];
         let descr = format!("{order}{letter}{}", element.size());
         let item = saturating_usize(element.size()); // 8 at most
         Self { shape: array.shape(), descr, item, bytes: array.bytes() }

@@ -39,7 +39,7 @@ pub struct FeatureInfo {
     pub record: Json,
     /// Whether a file without positions has three axes instead of two.
     pub has_z: bool,
-    /// What is not read.
+    /// The parts of the file that are not read.
     pub left_out: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct FeatureTarget {
     format: &'static str,
 }
 
-/// What is read of the features.
+/// The part of the features that a pass reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     /// Kinds, axes and types.
