@@ -248,8 +248,8 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
         .or_fail(Class::NotFound, || format!("there is no commit {id:?}"))
 }
 
-/// Returns the changes that restore the state at `target`, the bytes before these changes, and the reports of
-/// the commits. `next_id` stays.
+/// Returns the changes that restore the state at `target`, the bytes before these changes, and the
+/// reversed reports of the commits. `next_id` stays.
 pub(crate) fn plan_undo(
     journal: &Journal,
     snap: &Snapshot,

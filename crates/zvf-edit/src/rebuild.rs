@@ -278,8 +278,8 @@ impl Geometry {
         if list.iter().all(|v| old_vertices.contains(v)) { list.to_vec() } else { Vec::new() }
     }
 
-    /// Writes the rows and fragments of rebuilt chunks, with the new pieces of the `touched` objects. Returns the
-    /// renumbered fragments by object.
+    /// Writes the rows and fragments of rebuilt chunks, with the new pieces of the `touched`
+    /// objects. Returns the renumbered fragments by object.
     pub(crate) fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,

@@ -163,7 +163,7 @@ fn commit_differences(
     if changes.is_empty() {
         return Ok(report(journal, head, options.dry_run, &[], &[], None));
     }
-    // The root may lack the attributes of the journal: it was rewritten, or there is no journal yet.
+    // The root may lack the attributes of the journal: it was rewritten, or there is none yet.
     let stored = before.get(ROOT)?.map_or_else(|| journal.store.get(ROOT), Ok)?;
     let stored = need_listed(ROOT, stored)?;
     let old = parse_doc(&stored)?;

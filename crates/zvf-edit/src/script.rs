@@ -68,8 +68,9 @@ impl Editor {
         self.journal.head()
     }
 
-    /// Runs a line of the script. Returns its number and operation, with the counts of selected and changed items and the
-    /// new ids, or with the head after a commit; `None` for an empty line or a comment.
+    /// Runs a line of the script. Returns its number and operation, with the counts of selected and
+    /// changed items and the new ids, or with the head after a commit; `None` for an empty line or a
+    /// comment.
     ///
     /// # Errors
     ///
