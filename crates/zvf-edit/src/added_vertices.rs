@@ -25,7 +25,7 @@ use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
 use crate::numbers::{End, FragmentNumbers, NONE, VERTEX_BYTES, Vid, vertex_number};
-use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::rebuild::{ChunkPieces, RebuildResult, Tally};
 use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
@@ -98,13 +98,13 @@ impl Geometry {
         let mut chunks = Vec::with_capacity(rows.count);
         for row in rows.iter() {
             let (chunk, _) = self.locate(&self.decode_position(&row[..position]))?;
-            chunks.push(self.chunk_number(&chunk));
+            chunks.push(self.chunk_keys.number(&chunk));
         }
         let first = self.pieces.len();
         let piece =
             |chunk, starts_line| AddedPiece { object, chunk, starts_line, ..AddedPiece::default() };
         let mut pieces = vec![NONE; chunks.len()];
-        if object != NONE && self.is_ordered() {
+        if object != NONE && self.kind.is_chain() {
             for (at, chunk) in chunks.iter().enumerate() {
                 let starts_line = at > 0 && line_starts.binary_search(&at).is_ok();
                 if at == 0 || starts_line || chunks[at - 1] != *chunk {
@@ -244,22 +244,18 @@ impl Geometry {
         numbers: &mut FragmentNumbers,
         tally: &mut Tally,
     ) -> Result<()> {
-        let mut changed: Vec<ChangedObject> = Vec::new();
-        let mut places: HashMap<u32, Vec<(u32, Vid)>> = HashMap::new();
-        for (number, vertices) in pieces.into_iter().filter(|(piece, _)| *piece != NONE) {
-            let piece = &mut self.pieces[usize_from_u32(number)];
+        let mut by_chunk = ChunkPieces::new();
+        for (number, vertices) in pieces.iter().filter(|(piece, _)| **piece != NONE) {
+            let number = usize_from_u32(*number);
+            let piece = &mut self.pieces[number];
             piece.count = index_u32(vertices.len());
-            places.entry(piece.object).or_default().push((number, vertices[0]));
-            match changed.last_mut().filter(|(object, _)| *object == piece.object) {
-                Some((_, pieces)) => pieces.push((piece.chunk, vertices)),
-                None => changed.push((piece.object, vec![(piece.chunk, vertices)])),
-            }
+            by_chunk.entry(piece.chunk).or_default().push((piece.object, number, vertices));
         }
-        let found = self.rebuild_chunks(batch, &changed, tally)?;
-        for number in found {
+        // The objects are new: no fragment that is stored is theirs.
+        for number in self.rebuild_chunks(batch, &HashSet::new(), &by_chunk, tally)? {
             if number.piece != NONE {
-                let (piece, first) = places[&number.object][usize_from_u32(number.piece)];
-                let piece = &mut self.pieces[usize_from_u32(piece)];
+                let first = pieces[&number.piece][0];
+                let piece = &mut self.pieces[usize_from_u32(number.piece)];
                 (piece.fragment, piece.row) = (number.new, self.vertex[first].place.1);
             } else if number.old != number.new {
                 numbers.push(number);
@@ -303,7 +299,7 @@ impl Geometry {
             cells.insert(cell, Vec::new());
         }
         for (at, pair) in (0_u32..).zip(self.pieces.windows(2)) {
-            if self.is_ordered() && pair[0].object == pair[1].object && !pair[1].starts_line {
+            if self.kind.is_chain() && pair[0].object == pair[1].object && !pair[1].starts_line {
                 let (cell, _) = family.placement(&ends(at))?;
                 cells.entry(cell).or_default().push(at);
             }

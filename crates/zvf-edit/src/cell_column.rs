@@ -1,6 +1,6 @@
 //! Columns with a row for each vertex or fragment, in a cell for each chunk.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl<D> StoredColumn for CellColumn<D> {
 pub(crate) type VertexColumn = CellColumn<RowPages>;
 
 /// A column of fragments, with the values that were set, by chunk number and fragment.
-pub(crate) type FragmentColumn = CellColumn<HashMap<(u32, u32), Vec<u8>>>;
+pub(crate) type FragmentColumn = CellColumn<BTreeMap<(u32, u32), Vec<u8>>>;
 
 impl<D> CellColumn<D> {
     /// Opens the columns of a group. `like` has as many rows in each chunk, which `count` counts.

@@ -1,8 +1,8 @@
 //! Columns of every scope: how they are found, dropped and renamed.
 
-use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use zvf_format::num;
+use zvf_query::predicate::Scope;
 
 use crate::error::{OrFail, Result, refused};
 use crate::geometry::Geometry;
@@ -11,61 +11,36 @@ use crate::new_rows::{Fields, checked_index};
 use crate::stored_column::{drop_from, find, need_mut, position, rename_in};
 use crate::transaction::{OperationResult, Transaction};
 
-/// The things that a column has a row for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ColumnScope {
-    #[default]
-    Vertex,
-    Object,
-    Link,
-    Group,
-    Fragment,
-}
-
-impl ColumnScope {
-    /// Returns the word in scripts and documents.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Vertex => "vertex",
-            Self::Object => "object",
-            Self::Link => "link",
-            Self::Group => "group",
-            Self::Fragment => "fragment",
-        }
-    }
-}
-
 impl Transaction {
     /// Marks a column as written.
-    pub(crate) fn mark_column(&mut self, scope: ColumnScope, kind: usize, name: &str) {
+    pub(crate) fn mark_column(&mut self, scope: Scope, kind: usize, name: &str) {
         let item = self.column_item(scope, kind, name);
-        self.mark_written(item);
+        self.written_items.insert(item);
     }
 
     /// Returns the item by which transactions on a column conflict.
-    pub(crate) fn column_item(&self, scope: ColumnScope, kind: usize, name: &str) -> String {
-        if scope == ColumnScope::Group {
+    pub(crate) fn column_item(&self, scope: Scope, kind: usize, name: &str) -> String {
+        if scope == Scope::Group {
             return format!("column:group:{name}");
         }
         format!("column:{}:{name}:{}", scope.word(), self.kinds[kind].kind)
     }
 
-    pub(crate) fn column_exists(&self, scope: ColumnScope, kind: usize, name: &str) -> bool {
+    pub(crate) fn column_exists(&self, scope: Scope, kind: usize, name: &str) -> bool {
         let geometry = &self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => find(&geometry.columns, name).is_some(),
-            ColumnScope::Object => find(&geometry.object_columns, name).is_some(),
-            ColumnScope::Link => find(&geometry.links.columns, name).is_some(),
-            ColumnScope::Fragment => find(&geometry.fragment_columns, name).is_some(),
-            ColumnScope::Group => find(&self.groups.columns, name).is_some(),
+            Scope::Vertex => find(&geometry.columns, name).is_some(),
+            Scope::Object => find(&geometry.object_columns, name).is_some(),
+            Scope::Link => find(&geometry.links.columns, name).is_some(),
+            Scope::Fragment => find(&geometry.fragment_columns, name).is_some(),
+            Scope::Group => find(&self.groups.columns, name).is_some(),
         }
     }
 
     /// Begins to change a column as a whole. Returns its name as stored, and its kind.
     fn begin_change(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         name: &str,
         token: Option<&str>,
     ) -> Result<(String, usize)> {
@@ -81,12 +56,7 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn refuse_taken_name(
-        &self,
-        scope: ColumnScope,
-        kind: usize,
-        name: &str,
-    ) -> Result<()> {
+    pub(crate) fn refuse_taken_name(&self, scope: Scope, kind: usize, name: &str) -> Result<()> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return refused(format!(
                 "name: {name:?} has other characters than letters, digits and _"
@@ -99,32 +69,29 @@ impl Transaction {
     }
 
     /// Returns the declarations of the columns of a scope in the root, for a change.
-    fn column_specs(&mut self, scope: ColumnScope) -> Option<&mut Map<String, Json>> {
+    fn column_specs(&mut self, scope: Scope) -> Option<&mut Map<String, Json>> {
         let specs = &mut self.new_root["attributes"]["zarr_vectors"]["attribute_specs"];
         specs.get_mut(scope.word())?.as_object_mut()
     }
 
     pub(crate) fn drop_column(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         name: &str,
         token: Option<&str>,
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
-        let Geometry { columns, fragment_columns, object_columns, objects, links, erased, .. } =
+        let Geometry { columns, fragment_columns, object_columns, links, erased, .. } =
             &mut self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => drop_from(columns, &name, erased),
-            ColumnScope::Fragment => drop_from(fragment_columns, &name, erased),
-            ColumnScope::Object => {
-                objects.known.values_mut().for_each(|object| drop(object.values.remove(&name)));
-                drop_from(object_columns, &name, erased)
-            }
-            ColumnScope::Link => {
+            Scope::Vertex => drop_from(columns, &name, erased),
+            Scope::Fragment => drop_from(fragment_columns, &name, erased),
+            Scope::Object => drop_from(object_columns, &name, erased),
+            Scope::Link => {
                 position(&links.columns, &name).map(|at| links.records.columns.remove(at));
                 drop_from(&mut links.columns, &name, erased)
             }
-            ColumnScope::Group => drop_from(&mut self.groups.columns, &name, erased),
+            Scope::Group => drop_from(&mut self.groups.columns, &name, erased),
         }?;
         if let Some(specs) = self.column_specs(scope) {
             specs.shift_remove(&name);
@@ -134,39 +101,32 @@ impl Transaction {
 
     pub(crate) fn rename_column(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         name: &str,
         to: String,
         token: Option<&str>,
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
         self.refuse_taken_name(scope, kind, &to)?;
-        let kept = [(ColumnScope::Object, VERTEX_COUNT), (ColumnScope::Fragment, SEGMENT_ID)];
+        let kept = [(Scope::Object, VERTEX_COUNT), (Scope::Fragment, SEGMENT_ID)];
         if kept.contains(&(scope, to.as_str())) {
             return refused(format!("{to} is kept by the store; make it with column.add"));
         }
         self.mark_column(scope, kind, &to);
         let (geometry, names) = (&mut self.kinds[kind], (name.as_str(), to.as_str()));
-        if scope == ColumnScope::Vertex {
+        if scope == Scope::Vertex {
             geometry.load_values(geometry.need_column(&name)?)?;
-        } else if scope == ColumnScope::Link {
+        } else if scope == Scope::Link {
             geometry.load_all()?;
             geometry.load_all_links()?;
         }
-        let Geometry { columns, fragment_columns, object_columns, objects, links, erased, .. } =
-            geometry;
+        let Geometry { columns, fragment_columns, object_columns, links, erased, .. } = geometry;
         match scope {
-            ColumnScope::Vertex => rename_in(columns, names, erased),
-            ColumnScope::Fragment => rename_in(fragment_columns, names, erased),
-            ColumnScope::Object => {
-                for object in objects.known.values_mut() {
-                    let value = object.values.remove(&name);
-                    object.values.extend(value.map(|value| (to.clone(), value)));
-                }
-                rename_in(object_columns, names, erased)
-            }
-            ColumnScope::Link => rename_in(&mut links.columns, names, erased),
-            ColumnScope::Group => rename_in(&mut self.groups.columns, names, erased),
+            Scope::Vertex => rename_in(columns, names, erased),
+            Scope::Fragment => rename_in(fragment_columns, names, erased),
+            Scope::Object => rename_in(object_columns, names, erased),
+            Scope::Link => rename_in(&mut links.columns, names, erased),
+            Scope::Group => rename_in(&mut self.groups.columns, names, erased),
         }?;
         if let Some(specs) = self.column_specs(scope)
             && let Some(spec) = specs.shift_remove(&name)
@@ -201,14 +161,14 @@ impl Transaction {
     ) -> Result<(usize, u32, u32)> {
         let kind = self.find_kind(token)?;
         let geometry = &mut self.kinds[kind];
-        let number = geometry.chunk_number(key);
+        let number = geometry.chunk_keys.number(key);
         geometry.load_chunk(number)?;
         let n = fragment.or_refused(|| "missing field `fragment`".to_owned())?;
         let count = geometry.chunks[&number].fragments.len();
         let fragment = u32::try_from(n).ok().filter(|n| num::usize_from_u32(*n) < count);
         let fragment = fragment.or_refused(|| format!("chunk {key:?} has no fragment {n}"))?;
         let item = geometry.chunk_item(key);
-        self.mark_written(item);
+        self.written_items.insert(item);
         Ok((kind, number, fragment))
     }
 

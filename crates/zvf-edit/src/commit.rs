@@ -44,7 +44,7 @@ pub(crate) fn commit_operation(
     options: &CommitOptions,
 ) -> Result<Json> {
     transaction.operations = vec![operation];
-    let options = CommitOptions { if_head: Some(transaction.head()), ..options.clone() };
+    let options = CommitOptions { if_head: Some(transaction.snap.head), ..options.clone() };
     let mut committed = commit(journal, transaction, &options)?;
     committed.notices.extend(notices);
     Ok(report_commit(journal, journal.head()?, options.dry_run, &committed))
@@ -113,11 +113,11 @@ fn try_commit(
     let mut plan = transaction.plan(options)?;
     transaction.snap.adopt_foreign(&mut plan.changes, &mut plan.before)?;
     let mut notices = transaction.notices(&plan);
-    let mut named = EarlierNames { head: transaction.head(), rows: plan.named };
+    let mut named = EarlierNames { head: transaction.snap.head, rows: plan.named };
     if plan.changes.is_empty() {
         return Ok(Some(CommitResult { named, ..CommitResult::default() }));
     }
-    let head = transaction.head() + 1;
+    let head = transaction.snap.head + 1;
     named.head = head;
     if options.dry_run {
         plan.report["head"] = json!(head);
@@ -394,9 +394,9 @@ fn repeat_after_conflict(
     // The head is the one that the new transaction builds on: a commit may be made at any time.
     let mut new = Transaction::begin(journal)?;
     new.folder.clone_from(&old.folder);
-    check_head(options, new.head())?;
+    check_head(options, new.snap.head)?;
     let mut conflicts = Vec::new();
-    for seq in old.head() + 1..=new.head() {
+    for seq in old.snap.head + 1..=new.snap.head {
         let record = need_listed(&log_key(seq), journal.read_record(seq)?)?;
         let written: Option<Vec<String>> =
             serde_json::from_value(record.body()?["written"].take())?;
@@ -455,7 +455,7 @@ impl Transaction {
         }
         for geometry in &self.kinds {
             let objects = &geometry.objects;
-            if !geometry.is_ordered() || !geometry.has_objects {
+            if !geometry.kind.is_chain() || !geometry.has_objects {
                 continue;
             }
             let rows = i64::from(num::index_u32(objects.manifests.len()));
@@ -463,7 +463,7 @@ impl Transaction {
                 objects.numbers().any(|number| {
                     let known = objects.known.get(&number);
                     let existed = known.map_or_else(|| objects.exists(number), |o| o.existed);
-                    let is_meant = objects.row(number).is_some() && (all || existed);
+                    let is_meant = objects.has_row(number) && (all || existed);
                     is_meant && !(0..rows).contains(&objects.id(number))
                 })
             };

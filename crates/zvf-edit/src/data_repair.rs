@@ -6,8 +6,6 @@
 //! face index    links within chunks are sorted by the fragment of their rows; the level says so
 //! ```
 
-use std::rc::Rc;
-
 use serde_json::{Value as Json, json};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::Offsets;
@@ -24,7 +22,8 @@ use crate::linking::LINK_GROUPS;
 use crate::links::{LinkColumn, LinkFamily};
 use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
-use crate::snapshot::{Snapshot, read_doc};
+use crate::snapshot::read_doc;
+use crate::transaction::Transaction;
 
 /// A repair of data that other data determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +52,10 @@ pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> 
     commit_whole(store, operation, |transaction| {
         let mut changes = Changes::default();
         for path in transaction.level_groups()? {
-            let (snap, axes) = (&transaction.snap, transaction.kinds[0].axes);
-            let level = RepairedLevel { snap, path: &path, axes };
             match repair {
-                DataRepair::Columns => level.count_columns(&mut changes),
-                DataRepair::LinkWidths => level.narrow_links(&mut changes),
-                DataRepair::FaceIndex => level.index_faces(&mut changes),
+                DataRepair::Columns => transaction.count_columns(&path, &mut changes),
+                DataRepair::LinkWidths => transaction.narrow_links(&path, &mut changes),
+                DataRepair::FaceIndex => transaction.index_faces(&path, &mut changes),
             }?;
         }
         if repair == DataRepair::FaceIndex && !changes.is_empty() {
@@ -70,17 +67,10 @@ pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> 
     })
 }
 
-/// A level of a kind that is repaired.
-struct RepairedLevel<'a> {
-    snap: &'a Rc<Snapshot>,
-    path: &'a str,
-    axes: usize,
-}
-
-impl RepairedLevel<'_> {
+impl Transaction {
     /// Counts the columns of a level again that the store keeps.
-    fn count_columns(&self, out: &mut Changes) -> Result<()> {
-        let (snap, path, axes) = (self.snap, self.path, self.axes);
+    fn count_columns(&self, path: &str, out: &mut Changes) -> Result<()> {
+        let (snap, axes) = (&self.snap, self.kinds[0].axes);
         let index = format!("{path}/object_index");
         let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
         let segments = open_row_column(snap, &format!("{path}/object_attributes"), SEGMENT_ID)?;
@@ -90,9 +80,9 @@ impl RepairedLevel<'_> {
 
     /// Writes cells of links with rows of two widths again, with rows of the width that their
     /// arrays state.
-    fn narrow_links(&self, out: &mut Changes) -> Result<()> {
-        let (snap, path) = (self.snap, self.path);
-        let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
+    fn narrow_links(&self, path: &str, out: &mut Changes) -> Result<()> {
+        let (snap, axes) = (&self.snap, self.kinds[0].axes);
+        let Some(mut family) = LinkFamily::open(snap, path, 0, axes)? else { return Ok(()) };
         let names: Vec<String> = family.arrays.keys().cloned().collect();
         let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         let (mut total, mut wide_cells) = (0, 0);
@@ -109,7 +99,7 @@ impl RepairedLevel<'_> {
                     (Some(fragments), true) => fragments.read_stored(&chunk)?,
                     _ => None,
                 };
-                let rows = self.rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
+                let rows = rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
                 let index = index.as_deref().map(FragmentIndex::parse).transpose()?;
                 let groups = read_two_widths((&bytes, body), index.as_ref(), shape, &rows);
                 let groups = groups.or_fail(Class::OutOfBounds, || format!(
@@ -146,27 +136,11 @@ impl RepairedLevel<'_> {
         Ok(())
     }
 
-    /// Returns the number of rows of the chunk of each end of the links of a cell.
-    fn rows_of_ends(
-        &self,
-        family: &LinkFamily,
-        fragments: &CellArray,
-        (source, offsets): (&Chunk, &Offsets),
-    ) -> Result<Vec<u64>> {
-        let rows = family.end_chunks(source, offsets)?.into_iter().map(|chunk| {
-            match fragments.read_stored(&chunk)?.filter(|blob| !blob.is_empty()) {
-                Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
-                None => Ok(0),
-            }
-        });
-        rows.collect()
-    }
-
     /// Sorts the links within each chunk by the fragment of their rows, and states that in both
     /// spellings.
-    fn index_faces(&self, out: &mut Changes) -> Result<()> {
-        let (snap, path) = (self.snap, self.path);
-        let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
+    fn index_faces(&self, path: &str, out: &mut Changes) -> Result<()> {
+        let (snap, axes) = (&self.snap, self.kinds[0].axes);
+        let Some(mut family) = LinkFamily::open(snap, path, 0, axes)? else { return Ok(()) };
         let mut within = None;
         for name in family.arrays.keys() {
             let (_, shape, intra) = family.describe(name)?;
@@ -214,6 +188,21 @@ impl RepairedLevel<'_> {
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
         out.put_doc(path, &level)
     }
+}
+
+/// Returns the number of rows of the chunk of each end of the links of a cell.
+fn rows_of_ends(
+    family: &LinkFamily,
+    fragments: &CellArray,
+    (source, offsets): (&Chunk, &Offsets),
+) -> Result<Vec<u64>> {
+    let rows = family.end_chunks(source, offsets)?.into_iter().map(|chunk| {
+        match fragments.read_stored(&chunk)?.filter(|blob| !blob.is_empty()) {
+            Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
+            None => Ok(0),
+        }
+    });
+    rows.collect()
 }
 
 /// Returns the fragment of each link of a chunk.

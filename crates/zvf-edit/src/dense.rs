@@ -144,9 +144,7 @@ impl DenseArray {
     pub(crate) fn copy_to(&self, path: &str) -> Self {
         let (path, is_new, changed) = (path.to_owned(), true, true);
         let stored = RowChunks { path, is_new, changed, ..self.stored.clone() };
-        let mut bytes = Edited::default();
-        bytes.now.clone_from(&self.bytes.now);
-        Self { stored, bytes, fill: self.fill.clone(), ..*self }
+        Self { stored, ..self.clone() }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -50,7 +50,7 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
     report["groups"] = group_differences(&old, &new);
     let bounds = |side: &Transaction| side.root["attributes"]["zarr_vectors"]["bounds"].clone();
     report["bounds"] = json!({"before": bounds(&old), "after": bounds(&new)});
-    for (name, side, head) in [("before", before, old.head()), ("after", after, new.head())] {
+    for (name, side, head) in [("before", before, old.snap.head), ("after", after, new.snap.head)] {
         report[name] = json!({"store": side.place.to_string(), "head": head});
     }
     let is_empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
@@ -144,7 +144,7 @@ impl StoreContent {
             }
             self.object_entry(ids(geometry.vertex[*v].owner)).vertices.push(fingerprint);
         }
-        if !geometry.is_ordered() {
+        if !geometry.kind.is_chain() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
             all.filter(|content| content.kind == geometry.kind.token() || content.kind.is_empty())
                 .for_each(|content| content.vertices.sort_unstable());
@@ -198,9 +198,9 @@ fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> Object
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
     for column in geometry.object_columns.iter().filter(|column| !column.is_kept()) {
-        let row = geometry.object_row(object, &column.name);
-        if let Some(row) = row.filter(|row| !column.is_absent(row)) {
-            values.insert(column.name.clone(), row_json(&column.ty, &row).to_string());
+        let row = column.row(object);
+        if !column.is_absent(row) {
+            values.insert(column.name.clone(), row_json(&column.ty, row).to_string());
         }
     }
     let groups = store.groups.with_member(id).into_iter().map(|group| store.groups.name(group));

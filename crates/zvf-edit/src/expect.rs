@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::Value as Json;
+use zvf_query::predicate::Scope;
 
-use crate::columns::ColumnScope;
-use crate::error::{EditError, OrFail, Result, refused};
+use crate::error::{EditError, Result, refused};
 use crate::new_rows::{Fields, read_members};
 use crate::scalar::{ColumnType, parse_number};
 use crate::stored_column::{find, need_mut};
@@ -40,7 +40,7 @@ struct ExpectGroup {
 #[serde(deny_unknown_fields)]
 struct ExpectColumn {
     column: String,
-    scope: Option<ColumnScope>,
+    scope: Option<Scope>,
     exists: Option<bool>,
     kind: Option<String>,
 }
@@ -125,11 +125,9 @@ impl Transaction {
         for (name, value) in expect.values.iter().flatten() {
             let column = need_mut(&mut self.kinds[kind].object_columns, name, "objects")?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
-            let ty = column.ty.clone();
-            let found = self.kinds[kind].object_row(object, name);
-            let found = found.or_refused(|| format!("object {id} is not there"))?;
-            check(is_same_value(&found, &row, &ty), || {
-                let found = ty.decode_value(&found, 0);
+            let found = column.row(object);
+            check(is_same_value(found, &row, &column.ty), || {
+                let found = column.ty.decode_value(found, 0);
                 format!("{name} of object {id} is {found:?}, expected {value}")
             })?;
         }

@@ -5,7 +5,7 @@
 //!
 //! Not here: which changes are allowed (`objects`, `vertices`), how chunks are rebuilt (`rebuild`).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -141,7 +141,7 @@ impl Geometry {
         let columns = CellColumn::open_all(snap, &group, (&vertices, rows), pages)?;
         let (group, counted) =
             (format!("{path}/fragment_attributes"), (&fragments, count_fragments));
-        let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| HashMap::new())?;
+        let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| BTreeMap::new())?;
         let object_columns = open_row_columns(snap, &format!("{path}/object_attributes"))?;
         let index = format!("{path}/object_index");
         let stored = Objects::open(snap, &index, axes)?;
@@ -192,19 +192,9 @@ impl Geometry {
         })
     }
 
-    /// Returns whether the vertices of an object have an order.
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.kind.is_chain()
-    }
-
     /// Returns whether links are stored explicitly, rather than implied by objects.
     pub(crate) fn has_links(&self) -> bool {
         matches!(self.kind, Kind::Graph | Kind::Mesh)
-    }
-
-    /// Returns the number of a chunk, a new one for a new chunk.
-    pub(crate) fn chunk_number(&mut self, key: &[i64]) -> u32 {
-        self.chunk_keys.number(key)
     }
 
     /// Returns the position of a vertex, widened to `f64`.
@@ -250,7 +240,7 @@ impl Geometry {
         let size = self.position_size();
         self.positions[v as usize * size..(v as usize + 1) * size].copy_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
-        let number = self.chunk_number(&chunk);
+        let number = self.chunk_keys.number(&chunk);
         self.mark_changed(v)?;
         if !self.has_objects {
             self.free_changed.insert(v);
@@ -295,7 +285,7 @@ impl Geometry {
         self.held.add(position.len() + VERTEX_BYTES)?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
-        let (chunk, home) = (self.chunk_number(&chunk), (NONE, 0));
+        let (chunk, home) = (self.chunk_keys.number(&chunk), (NONE, 0));
         let (parent, alive, existed) = (NONE, true, false);
         self.vertex.list.push(Vertex { place: home, home, chunk, owner, parent, alive, existed });
         if owner == NONE {
@@ -368,7 +358,7 @@ impl Geometry {
     /// Returns the fragments that the vertices of an object form after the edit, each with its chunk.
     pub(crate) fn pieces(&self, object: u32) -> Vec<(u32, Vec<Vid>)> {
         let Some(state) = self.object(object) else { return Vec::new() };
-        if self.is_ordered() {
+        if self.kind.is_chain() {
             let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
             let mut line = None;
             for v in &state.vertices {

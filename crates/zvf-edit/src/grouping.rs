@@ -18,7 +18,7 @@ impl Transaction {
         let joined = self.groups.add_member(group, id);
         // The number of a new group is final only after the commit.
         if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {
-            self.mark_written(format!("member:{group}:{id}"));
+            self.written_items.insert(format!("member:{group}:{id}"));
         }
         joined
     }
@@ -26,7 +26,7 @@ impl Transaction {
     pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
         let was_member = self.groups.remove_member(group, id);
         if was_member && group < self.groups.count_before {
-            self.mark_written(format!("member:{group}:{id}"));
+            self.written_items.insert(format!("member:{group}:{id}"));
         }
         was_member
     }
@@ -53,7 +53,7 @@ impl Transaction {
         values: &Option<Fields>,
     ) -> Result<OperationResult> {
         if let Some(name) = &name {
-            self.mark_written(format!("group_name:{name}"));
+            self.written_items.insert(format!("group_name:{name}"));
             if self.groups.find_group(&json!(name)).is_some() {
                 return refused(format!("the group name {name:?} is taken"));
             }
@@ -88,7 +88,7 @@ impl Transaction {
         let group = self.groups.need_group(group)?;
         let mut changed = 0;
         if let Some(set) = set {
-            self.mark_written(format!("group:{group}"));
+            self.written_items.insert(format!("group:{group}"));
             for id in &set {
                 self.need_object(*id)?;
             }
@@ -120,8 +120,8 @@ impl Transaction {
         if self.groups.find_group(&json!(name)).is_some_and(|found| found != group) {
             return refused(format!("the group name {name:?} is taken"));
         }
-        self.mark_written(format!("group:{group}"));
-        self.mark_written(format!("group_name:{name}"));
+        self.written_items.insert(format!("group:{group}"));
+        self.written_items.insert(format!("group_name:{name}"));
         let changed = self.groups.name(group) != name;
         if changed {
             self.groups.list[group].name = Some(name);
@@ -132,14 +132,14 @@ impl Transaction {
 
     pub(crate) fn set_group(&mut self, group: &Json, values: &Fields) -> Result<OperationResult> {
         let group = self.groups.need_group(group)?;
-        self.mark_written(format!("group:{group}"));
+        self.written_items.insert(format!("group:{group}"));
         let changed = self.set_group_values(group, values)?;
         Ok(OperationResult::new(1, usize::from(changed)))
     }
 
     pub(crate) fn remove_group(&mut self, group: &Json) -> Result<OperationResult> {
         let group = self.groups.need_group(group)?;
-        self.mark_written(format!("group:{group}"));
+        self.written_items.insert(format!("group:{group}"));
         let before = self.groups.list[group].clone();
         self.groups.list[group] = Group::default();
         let changed = before != Group::default();

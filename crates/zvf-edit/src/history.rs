@@ -190,18 +190,18 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
         }
         Undo::To(target) => target,
     };
-    let (changes, before, sum) = plan_undo(&journal, &snap, target)?;
+    let (changes, before, reversed) = plan_undo(&journal, &snap, target)?;
     if changes.is_empty() {
         return Ok(report(&journal, head, options.dry_run, &[], &[], None));
     }
     let undoes = Some((target + 1..=head).collect());
     let undo_options = CommitOptions { undoes, ..options.clone() };
-    let mut text = sum.report;
+    let mut text = reversed.report();
     text["keys"] = json!(changes.keys.len());
     text["bytes"] = json!(changes.byte_len());
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
-    let body = json!({"ids": [], "read": [], "written": sum.written});
+    let body = json!({"ids": [], "read": [], "written": reversed.written});
     let done = commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)?;
     let head = head + u64::from(!options.dry_run);
     Ok(report_commit(&journal, head, options.dry_run, &done))
@@ -248,19 +248,14 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
         .or_fail(Class::NotFound, || format!("there is no commit {id:?}"))
 }
 
-/// The report and the written items of an undo.
-pub(crate) struct UndoSummary {
-    report: Json,
-    written: BTreeSet<String>,
-}
-
-/// Returns the changes that restore the state at `target`, the bytes before these changes, and a summary. `next_id` stays.
+/// Returns the changes that restore the state at `target`, the bytes before these changes, and the
+/// reversed reports of the commits. `next_id` stays.
 pub(crate) fn plan_undo(
     journal: &Journal,
     snap: &Snapshot,
     target: u64,
-) -> Result<(Changes, Changes, UndoSummary)> {
-    let (then, reversed) = reverse_commits(journal, snap, target)?;
+) -> Result<(Changes, Changes, ReversedCommits)> {
+    let (then, mut reversed) = reverse_commits(journal, snap, target)?;
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
     // What lies in a repository of versions is changed by its commits only.
     if !journal.place.accepts_foreign
@@ -269,7 +264,6 @@ pub(crate) fn plan_undo(
     {
         return Err(foreign_change_error(&key));
     }
-    let mut bounds = Json::Null;
     let (mut changes, mut before) = (Changes::default(), Changes::default());
     for (key, blob) in then {
         let bytes = read_blob(&blob)?;
@@ -279,7 +273,7 @@ pub(crate) fn plan_undo(
                 // The root document of an earlier head gets the current attributes of edits.
                 let (mut root, current): (Json, Json) = (parse_doc(&bytes)?, parse_doc(now)?);
                 root["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
-                bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
+                reversed.bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
                 Some(if root == current { now.clone() } else { doc_bytes(&root)? })
             }
             ("zarr.json", Some(bytes), None) => {
@@ -294,7 +288,7 @@ pub(crate) fn plan_undo(
             changes.insert(key, bytes);
         }
     }
-    Ok((changes, before, reversed.into_summary(bounds)))
+    Ok((changes, before, reversed))
 }
 
 /// Returns the bytes that every changed key had at `target`, and the reversed reports of the commits since.
@@ -329,11 +323,13 @@ fn reverse_commits(
 
 /// The reports of commits, with added and removed swapped.
 #[derive(Debug, Default)]
-struct ReversedCommits {
+pub(crate) struct ReversedCommits {
     written: BTreeSet<String>,
     /// The ids of objects that are added, removed and changed.
     objects: [BTreeSet<i64>; 3],
     counts: [i64; 7],
+    /// The bounds of the restored store, where the root changes.
+    bounds: Json,
 }
 
 impl ReversedCommits {
@@ -355,19 +351,18 @@ impl ReversedCommits {
         Ok(())
     }
 
-    fn into_summary(self, bounds: Json) -> UndoSummary {
-        let ([added, removed, changed], counts) = (self.objects, self.counts);
+    fn report(&self) -> Json {
+        let Self { objects: [added, removed, changed], counts, bounds, .. } = self;
         // An object that was added and removed is in neither list.
         let only =
             |a: &BTreeSet<i64>, b: &BTreeSet<i64>| json!(a.difference(b).collect::<Vec<_>>());
-        let report = json!({
+        json!({
             "operations": 0,
             "vertices": {"added": counts[0], "removed": counts[1], "moved": counts[2], "changed": counts[3]},
             "links": {"added": counts[4], "removed": counts[5], "changed": counts[6]},
-            "objects": {"added": only(&added, &removed), "removed": only(&removed, &added), "changed": changed},
+            "objects": {"added": only(added, removed), "removed": only(removed, added), "changed": changed},
             "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
-        });
-        UndoSummary { report, written: self.written }
+        })
     }
 }
 

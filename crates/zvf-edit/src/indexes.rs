@@ -1,6 +1,6 @@
 //! Reads the index of objects, columns of objects and groups, and the types of columns.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -24,8 +24,6 @@ use crate::stored_column::{StoredColumn, sibling_path};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) id: i64,
-    /// Its row in the index; `None` for an object that this transaction added.
-    pub(crate) row: Option<u32>,
     pub(crate) exists: bool,
     pub(crate) existed: bool,
     pub(crate) loaded: bool,
@@ -34,15 +32,13 @@ pub(crate) struct Object {
     pub(crate) vertices_before: Vec<Vid>,
     /// The fragments of its manifest in order, each as chunk number and fragment number.
     pub(crate) refs: Vec<(u32, u32)>,
-    /// The values that were set, by column.
-    pub(crate) values: HashMap<String, Vec<u8>>,
 }
 
 /// Bytes of a loaded object, without its vertices and fragments.
 pub(crate) const OBJECT_BYTES: usize = size_of::<Object>() + 160;
 
-/// The objects of a kind. The number of an object of the index is its row; those of added ones
-/// follow.
+/// The objects of a kind. The number of an object is its row in the index and in columns. The
+/// commit appends rows for added objects to the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     pub(crate) doc: Json,
@@ -88,6 +84,26 @@ impl StoredColumn for RowColumn {
 }
 
 impl RowColumn {
+    /// Returns the row of an object; the fill value where there is none.
+    pub(crate) fn row(&self, object: u32) -> &[u8] {
+        let row = num::usize_from_u32(object);
+        if row < self.array.len() { self.array.row(row) } else { &self.array.fill }
+    }
+
+    /// Returns whether the row of an object has another value than before the edit.
+    pub(crate) fn is_row_changed(&self, object: u32) -> bool {
+        let (row, size) = (num::usize_from_u32(object), self.array.size);
+        let before = self.array.bytes.old().get(row * size..(row + 1) * size);
+        self.row(object) != before.unwrap_or(&self.array.fill)
+    }
+
+    /// Sets the row of an object.
+    pub(crate) fn set_row(&mut self, object: u32, value: &[u8]) {
+        let row = num::usize_from_u32(object);
+        self.array.resize(self.array.len().max(row + 1));
+        self.array.set_row(row, value);
+    }
+
     /// Returns whether the document says that the fill value means absent.
     fn states_absence(&self) -> bool {
         let attrs = &self.array.stored.doc["attributes"];
@@ -205,13 +221,19 @@ impl Objects {
         self.known.get(&number).map_or_else(|| self.id_of_row(number), |object| object.id)
     }
 
-    /// Returns the row of an object; `None` for one that this transaction added.
-    pub(crate) fn row(&self, number: u32) -> Option<u32> {
-        self.known.get(&number).map_or(Some(number), |object| object.row)
+    /// Returns whether the index has a row for an object. One that this transaction added gets it
+    /// at the commit.
+    pub(crate) fn has_row(&self, number: u32) -> bool {
+        num::usize_from_u32(number) < self.manifests.len()
+    }
+
+    /// Returns the manifest of an object before the edit; no bytes for one that was added.
+    pub(crate) fn manifest(&self, number: u32) -> &[u8] {
+        if self.has_row(number) { self.manifests.row(number) } else { &[] }
     }
 
     pub(crate) fn exists(&self, number: u32) -> bool {
-        let is_stored = || has_references(self.manifests.row(number));
+        let is_stored = || has_references(self.manifest(number));
         self.known.get(&number).map_or_else(is_stored, |object| object.exists)
     }
 
@@ -246,8 +268,8 @@ impl Objects {
 
     /// Returns what is known of an object, for a change.
     pub(crate) fn know(&mut self, number: u32) -> &mut Object {
-        let (id, row, exists) = (self.id(number), self.row(number), self.exists(number));
-        let stored = Object { id, row, exists, existed: exists, ..Object::default() };
+        let (id, exists) = (self.id(number), self.exists(number));
+        let stored = Object { id, exists, existed: exists, ..Object::default() };
         self.known.entry(number).or_insert(stored)
     }
 

@@ -71,10 +71,8 @@ impl Geometry {
     /// Returns the segment of an object after the edit.
     fn segment_of(&self, object: u32) -> Result<u64> {
         let column = find(&self.object_columns, SEGMENT_ID);
-        let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
-        // A new object gets the row of its number.
-        let row = self.objects.row(object).unwrap_or(object);
-        Ok(value.unwrap_or(row.into()))
+        let value = column.and_then(|column| column.segment(column.row(object)));
+        Ok(value.unwrap_or(object.into()))
     }
 
     /// Returns the segment of a fragment of a rebuilt chunk.
@@ -97,8 +95,9 @@ impl Geometry {
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
         for object in self.objects.numbers() {
             let objects = &self.objects;
-            let is_set = || Some(objects.known.get(&object)?.values.contains_key(SEGMENT_ID));
-            if objects.exists(object) && (all || is_set() == Some(true)) {
+            let segments = find(&self.object_columns, SEGMENT_ID);
+            let is_changed = || segments.is_some_and(|column| column.is_row_changed(object));
+            if objects.exists(object) && (all || is_changed()) {
                 let segment = self.segment_of(object)?.to_le_bytes();
                 let references = self.references(object)?;
                 let set = references.into_iter().map(|place| (place, segment.to_vec()));
@@ -145,9 +144,8 @@ impl Geometry {
         });
         let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
         for (object, count) in counts {
-            let row = self.objects.row(object).filter(|row| (*row as usize) < rows);
-            if let Some(row) = row {
-                self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
+            if self.objects.has_row(object) {
+                self.object_columns[at].set_row(object, &vertex_count(count)?);
             }
         }
         Ok(())

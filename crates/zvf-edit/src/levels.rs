@@ -176,9 +176,9 @@ impl Transaction {
             kept.set_id(path, row, objects.id_of_row(row))?;
         }
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
-        for object in objects.known.values().filter(|object| object.existed && !object.exists) {
-            let row = object.row.map(num::usize_from_u32);
-            if let Some(row) = row.filter(|row| *row < kept.manifests.len()) {
+        for (number, object) in &objects.known {
+            if object.existed && !object.exists && kept.has_row(*number) {
+                let row = num::usize_from_u32(*number);
                 let blob = &mut kept.manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
                 emptied.insert(row);

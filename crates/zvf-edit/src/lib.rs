@@ -120,6 +120,6 @@ pub use options::{CommitOptions, Refresh};
 pub use place::Place;
 pub use renumber::rewrite_manifests;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
-pub use script::{Editor, Reply, refresh};
+pub use script::{Editor, refresh};
 pub use stores::{Division, checkout, split};
 pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum, vacuum};

@@ -88,7 +88,8 @@ impl LinkFamily {
             }
         }
         self.loaded.clear();
-        self.clear_records();
+        self.records.clear();
+        self.cells.clear();
         Ok(())
     }
 

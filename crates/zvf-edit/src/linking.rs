@@ -421,10 +421,10 @@ impl Geometry {
                     Some(bytes) => bytes.to_vec(),
                     None => column.fill.repeat(count),
                 };
-                for ((at, fragment), row) in &column.data {
+                for ((_, fragment), row) in column.data.range((*chunk, 0)..=(*chunk, NONE)) {
                     let from = *fragment as usize * size;
-                    if at == chunk && from + size <= bytes.len() {
-                        bytes[from..from + size].copy_from_slice(row);
+                    if let Some(place) = bytes.get_mut(from..from + size) {
+                        place.copy_from_slice(row);
                     }
                 }
                 column.array.put_chunk(&key, bytes);

@@ -403,12 +403,6 @@ impl LinkFamily {
         self.columns.iter().map(|column| column.fill.clone()).collect()
     }
 
-    /// Removes all loaded records, which the caller recreates.
-    pub(crate) fn clear_records(&mut self) {
-        self.records.clear();
-        self.cells.clear();
-    }
-
     /// Returns the row shape of an array, with a permutation where its document declares one.
     pub(crate) fn row_shape(&self, array: &CellArray, intra: bool) -> Result<link::RowShape> {
         let element = Self::link_integer(array)?;

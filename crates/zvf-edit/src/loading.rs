@@ -146,7 +146,7 @@ impl Geometry {
     /// Returns all chunks that hold vertices, ascending.
     pub(crate) fn all_chunks(&mut self) -> Vec<u32> {
         let keys = self.vertices.chunks();
-        keys.iter().map(|key| self.chunk_number(key)).collect()
+        keys.iter().map(|key| self.chunk_keys.number(key)).collect()
     }
 
     /// Loads all chunks and objects.
@@ -194,7 +194,7 @@ impl Geometry {
                 };
                 self.vertex[v].owner = object;
                 vertices.push(v);
-                if !lines.is_empty() && self.is_ordered() {
+                if !lines.is_empty() && self.kind.is_chain() {
                     self.line_of.insert(v, line);
                 }
             }
@@ -246,7 +246,7 @@ impl Geometry {
         let mut chunks = HashSet::new();
         for key in self.vertices.chunks() {
             if range.contains(&ChunkKey::new(&key)?) {
-                chunks.insert(self.chunk_number(&key));
+                chunks.insert(self.chunk_keys.number(&key));
             }
         }
         let mut ascending = Vec::from_iter(chunks.iter().copied());
@@ -346,7 +346,7 @@ impl Geometry {
 
     /// Returns the vertex of a row of a chunk.
     pub(crate) fn vertex_at(&mut self, chunk: &[i64], row: u64) -> Result<Vid> {
-        let number = self.chunk_number(chunk);
+        let number = self.chunk_keys.number(chunk);
         self.load_chunk(number)?;
         let rows = self.chunks[&number].rows.clone();
         let found = num::checked_usize(row).and_then(|row| rows.clone().nth(row));
@@ -487,7 +487,7 @@ impl Geometry {
         if !self.columns.is_empty() {
             self.ensure_group("vertex_attributes", out)?;
         }
-        self.flush_arrays(out)
+        self.arrays_mut().try_for_each(|array| array.flush(out))
     }
 
     /// Adds the document of the group `name` if it does not exist.

@@ -14,7 +14,7 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result};
 use crate::geometry::{AddedPiece, Geometry};
-use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
+use crate::indexes::{Objects, count_objects, manifest_bytes};
 use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, MAX_OBJECT_REFERENCES};
 use crate::rebuild::{ChangedObject, Tally};
 
@@ -43,11 +43,11 @@ impl Geometry {
         let objects = &mut self.objects;
         let grew = objects.add_rows(&self.path, keep_rows)?;
         for (object, blob) in manifests {
-            if let Some(row) = objects.row(object) {
-                objects.manifests.rows.change()[num::usize_from_u32(row)] = blob;
+            if objects.has_row(object) {
+                objects.manifests.rows.change()[num::usize_from_u32(object)] = blob;
             }
         }
-        self.set_object_columns(grew, tally);
+        self.finish_object_columns(grew, tally);
         self.objects.flush(&self.path, out)?;
         self.set_vertex_counts(counted, changed, self.objects.manifests.len())?;
         if !self.object_columns.is_empty() {
@@ -138,24 +138,27 @@ impl Geometry {
         objects.collect()
     }
 
-    /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
-    fn set_object_columns(&mut self, grew: bool, tally: &mut Tally) {
+    /// Gives the columns of objects the rows of the index, with the fill value for removed objects,
+    /// and counts the objects whose values changed.
+    fn finish_object_columns(&mut self, grew: bool, tally: &mut Tally) {
         let objects = &self.objects;
         let count = objects.manifests.len();
+        // Objects that were added and removed may have values and no rows.
+        let is_other = grew || num::usize_from_u32(objects.count) > count;
         for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
-            if grew || column.array.len() < count {
-                column.array.resize(count);
-            }
-            for state in objects.known.values() {
-                let Some(row) = state.row.map(num::usize_from_u32) else { continue };
-                if !state.exists && state.existed {
-                    column.array.set_row(row, &column.array.fill.clone());
-                } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
-                    if column.array.row(row) != value && state.existed {
-                        tally.changed.insert(state.id);
-                    }
-                    column.array.set_row(row, value);
+            for (number, state) in
+                objects.known.iter().filter(|(number, _)| objects.has_row(**number))
+            {
+                let is_changed = column.is_row_changed(*number);
+                // The rows of objects that were removed before stay as they are.
+                if !state.exists && (state.existed || is_changed) {
+                    column.set_row(*number, &column.array.fill.clone());
+                } else if state.existed && is_changed {
+                    tally.changed.insert(state.id);
                 }
+            }
+            if is_other || column.array.len() < count {
+                column.array.resize(count);
             }
         }
     }
@@ -167,19 +170,16 @@ impl Objects {
     /// Rows are in the order of creation, including objects that were removed again, so that ids ascend with rows as they
     /// do at levels built from these.
     fn add_rows(&mut self, path: &str, keep_rows: bool) -> Result<bool> {
-        let added = self.known.iter().filter(|(_, object)| object.row.is_none());
-        let added: Vec<u32> = added.map(|(number, _)| *number).collect();
-        let keep_rows = keep_rows || added.iter().any(|number| self.exists(*number));
-        let before = self.manifests.len();
-        for number in added.into_iter().filter(|_| keep_rows) {
-            let row = object_number(self.manifests.len())?;
-            let object = self.know(number);
-            object.row = Some(row);
-            let id = object.id;
-            self.manifests.rows.now.extend([manifest_bytes(self.rank, [])?]);
-            self.set_id(path, row, id)?;
+        let mut added = num::index_u32(self.manifests.len())..self.count;
+        if !keep_rows && !added.clone().any(|number| self.exists(number)) {
+            return Ok(false);
         }
-        Ok(self.manifests.len() > before)
+        let grew = !added.is_empty();
+        added.try_for_each(|number| {
+            self.manifests.rows.now.extend([manifest_bytes(self.rank, [])?]);
+            self.set_id(path, number, self.id(number))
+        })?;
+        Ok(grew)
     }
 
     /// Sets the id of the last row, which is new.
@@ -264,7 +264,7 @@ impl Geometry {
     /// Returns the fragments of an object before the edit in the order of its vertices.
     pub(crate) fn ordered_references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let mut references = self.references(object)?;
-        if !self.is_ordered() {
+        if !self.kind.is_chain() {
             let key = |chunk: u32| &self.chunk_keys[chunk];
             references.sort_by(|a, b| key(a.0).cmp(key(b.0)));
         }
@@ -279,8 +279,10 @@ impl Geometry {
     /// Returns the fragments of an object before the edit with which another line starts, by their place in its manifest.
     pub(crate) fn line_starts(&self, object: u32) -> Result<HashSet<usize>> {
         let mut starts = HashSet::new();
-        let row = self.objects.row(object).map(|row| self.objects.manifests.row(row));
-        let Some(blob) = row.filter(|blob| !blob.is_empty()) else { return Ok(starts) };
+        let blob = self.objects.manifest(object);
+        if blob.is_empty() {
+            return Ok(starts);
+        }
         let mut before = 0;
         for block in Manifest::parse(blob, num::to_u64(self.objects.rank))?.blocks() {
             // An object has at most `MAX_OBJECT_REFERENCES` fragments.
@@ -297,11 +299,10 @@ impl Objects {
     /// Calls `each` with the chunk and the number of every fragment of an object before the edit,
     /// in order.
     fn visit_references(&self, object: u32, each: impl FnMut(&[i64], u32)) -> Result<()> {
-        let Some(row) = self.row(object) else { return Ok(()) };
         let place = |error: EditError| {
-            error.with_place(&format!("{} row {row}", self.manifests.stored.path))
+            error.with_place(&format!("{} row {object}", self.manifests.stored.path))
         };
-        visit_references(self.manifests.row(row), self.rank, each).map_err(place)
+        visit_references(self.manifest(object), self.rank, each).map_err(place)
     }
 }
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::format_count;
 use zvf_format::Class;
 use zvf_metadata::DtypeKind;
+use zvf_query::predicate::Scope;
 
 use crate::append::ObjectData;
-use crate::columns::ColumnScope;
 use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
@@ -102,13 +102,12 @@ impl Geometry {
             }
         }
         for column in self.object_columns.iter().filter(|column| !column.is_kept()) {
-            let row = self.object_row(object, &column.name);
-            let row = row.filter(|row| !column.is_absent(row));
-            let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
+            let row = Some(column.row(object)).filter(|row| !column.is_absent(row));
+            let value = row.map_or(Json::Null, |row| row_json(&column.ty, row));
             let scalar = column.ty.scalar;
             let is_text = scalar.kind() == DtypeKind::Text;
             if let Some(row) = row.filter(|_| is_text && column.ty.width == 1)
-                && scalar.encode(&value).ok().as_ref() != Some(&row)
+                && scalar.encode(&value).ok().as_deref() != Some(row)
             {
                 let text = format!("{}: the text {value} is not stored as Unicode", column.name);
                 return fail(Class::Encoding, text);
@@ -132,7 +131,7 @@ impl Transaction {
             refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
             let has_objects = !self.kinds[kind].existing_objects().is_empty();
             let columns = &theirs.object_columns;
-            self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
+            self.add_missing_columns(Scope::Object, kind, columns, has_objects)?;
             theirs.load_all_values()?;
             let mut sorted = match theirs.is_sortable() {
                 true => Some(theirs.sort_by_object()?),
@@ -206,7 +205,7 @@ impl Transaction {
     /// are merged, and must not have different values. Members that are no objects stay behind.
     fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
         let has_groups = !self.groups.list.is_empty();
-        self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
+        self.add_missing_columns(Scope::Group, 0, &source.groups.columns, has_groups)?;
         for (number, theirs) in source.groups.list.iter().enumerate() {
             let same = theirs.name.as_ref().and_then(|name| {
                 (0..self.groups.list.len())
@@ -255,7 +254,7 @@ impl Transaction {
     /// Adds the columns of objects or groups that only the other store has.
     fn add_missing_columns(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         kind: usize,
         columns: &[RowColumn],
         has_rows: bool,

@@ -13,10 +13,10 @@ use zvf_error::join_causes;
 use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, path_segment};
 use zvf_model::{Kind, Value};
+use zvf_query::predicate::Scope;
 
 use crate::arrays::CellArray;
 use crate::cell_column::CellColumn;
-use crate::columns::ColumnScope;
 use crate::commit::{commit_operation, open_journal};
 use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
@@ -28,6 +28,7 @@ use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar, to_json};
+use crate::stored_column::need_mut;
 use crate::transaction::{OperationResult, Transaction};
 
 /// Rows in a chunk of a new column of objects.
@@ -37,7 +38,7 @@ const OBJECT_COLUMN_CHUNK_ROWS: usize = 65_536;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AddColumn {
-    scope: Option<ColumnScope>,
+    scope: Option<Scope>,
     name: String,
     dtype: String,
     width: Option<i64>,
@@ -134,11 +135,11 @@ impl Transaction {
             .filter(|width| *width > 0)
             .or_refused(|| format!("width: {width}"))?;
         let text = scalar.kind() == DtypeKind::Text;
-        if text && scope != ColumnScope::Object {
+        if text && scope != Scope::Object {
             return refused(format!("{}s have no columns of text", scope.word()));
         }
         let mut ty = ColumnType { scalar, width, categories: None };
-        let by_row = matches!(scope, ColumnScope::Object | ColumnScope::Group);
+        let by_row = matches!(scope, Scope::Object | Scope::Group);
         let fill_value = match &new.fill {
             None => None,
             Some(number) if width > 1 && !number.is_array() => {
@@ -162,7 +163,7 @@ impl Transaction {
     /// Declares a column in the root, if the root declares columns.
     fn declare_column(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         name: &str,
         new: &AddColumn,
         scalar: Scalar,
@@ -183,28 +184,28 @@ impl Transaction {
     /// Adds a column with the fill value in every row. Refuses a name that no array can have.
     pub(crate) fn create_column(
         &mut self,
-        scope: ColumnScope,
+        scope: Scope,
         kind: usize,
         column: NewColumn,
     ) -> Result<()> {
         zvf_store::Key::root().child(&column.name)?;
         let geometry = &mut self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => {
+            Scope::Vertex => {
                 geometry.load_all()?;
                 let mut data = RowPages::new(column.ty.size());
                 data.push(&column.fill.repeat(geometry.vertex.list.len()));
                 let column = column.in_cells(geometry, ("vertex_attributes", "attribute"), data);
                 geometry.columns.push(CellColumn { is_loaded: true, ..column });
             }
-            ColumnScope::Fragment => {
+            Scope::Fragment => {
                 let place = ("fragment_attributes", "fragment_attribute");
-                let column = column.in_cells(geometry, place, HashMap::new());
+                let column = column.in_cells(geometry, place, BTreeMap::new());
                 geometry.fragment_columns.push(column);
             }
-            ColumnScope::Link => return self.create_link_column(kind, column),
-            ColumnScope::Object => return geometry.create_object_column(column),
-            ColumnScope::Group => {
+            Scope::Link => return self.create_link_column(kind, column),
+            Scope::Object => return geometry.create_object_column(column),
+            Scope::Group => {
                 let count = self.groups.list.len();
                 let tag = "groupings_attribute";
                 let mut array =
@@ -259,7 +260,7 @@ impl Transaction {
 
 impl Geometry {
     fn create_object_column(&mut self, column: NewColumn) -> Result<()> {
-        let count = self.objects.manifests.len();
+        let count = num::usize_from_u32(self.objects.count);
         let folder = format!("{}/object_attributes", self.path);
         let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
         let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;
@@ -270,16 +271,10 @@ impl Geometry {
             }
         }
         let NewColumn { name, ty, fill, .. } = column;
-        let objects = &mut self.objects;
-        for number in objects.numbers() {
-            match objects.row(number) {
-                Some(row) if objects.exists(number) => {
-                    array.set_row(num::usize_from_u32(row), &fill);
-                }
-                Some(_) => {}
-                None => drop(objects.know(number).values.insert(name.clone(), fill.clone())),
-            }
+        for number in self.objects.numbers().filter(|number| self.objects.exists(*number)) {
+            array.set_row(num::usize_from_u32(number), &fill);
         }
+        array.bytes.settle();
         self.object_columns.push(RowColumn { name, array, ty });
         Ok(())
     }
@@ -386,7 +381,7 @@ impl Transaction {
                 None => id.to_string(),
                 Some(on) => {
                     let name = path_segment(on.strip_prefix("object.").unwrap_or(on)).into_owned();
-                    if !self.column_exists(ColumnScope::Object, kind, &name) {
+                    if !self.column_exists(Scope::Object, kind, &name) {
                         return Err(missing_column_error("objects", &name));
                     }
                     let Some(text) = self.kinds[kind].object_text(object, &name) else { continue };
@@ -416,26 +411,27 @@ impl Transaction {
             if !self.kinds[kind].has_objects {
                 continue;
             }
-            if self.column_exists(ColumnScope::Object, kind, &name) {
+            if self.column_exists(Scope::Object, kind, &name) {
                 if !join.replace {
                     return refused(format!(
                         "objects have a column {name:?} already; use --replace or --prefix"
                     ));
                 }
                 let token = self.kinds[kind].kind.token();
-                self.drop_column(ColumnScope::Object, &name, Some(token))?;
+                self.drop_column(Scope::Object, &name, Some(token))?;
             }
-            let mut ty = ColumnType::from_scalar(scalar);
+            let ty = ColumnType::from_scalar(scalar);
             let attrs = json!({"name": own_name, "dtype": scalar.name()});
-            let column =
-                NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
-            self.create_column(ColumnScope::Object, kind, column)?;
-            self.mark_column(ColumnScope::Object, kind, &name);
-            let objects = &mut self.kinds[kind].objects;
+            let column = NewColumn { name: name.clone(), fill: ty.sentinel(), ty, attrs };
+            self.create_column(Scope::Object, kind, column)?;
+            self.mark_column(Scope::Object, kind, &name);
+            let Geometry { objects, object_columns, .. } = &mut self.kinds[kind];
+            let column = need_mut(object_columns, &name, "objects")?;
             for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
-                if let Some(bytes) = ty.encode(&value)? {
-                    objects.know(*object).values.insert(name.clone(), bytes);
+                if let Some(bytes) = column.ty.encode(&value)? {
+                    objects.know(*object);
+                    column.set_row(*object, &bytes);
                 }
             }
         }

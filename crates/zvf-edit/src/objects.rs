@@ -10,7 +10,7 @@ use zvf_query::predicate::Scope;
 
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
-use crate::indexes::OBJECT_BYTES;
+use crate::indexes::{OBJECT_BYTES, RowColumn};
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
 use crate::select::parse_condition;
@@ -141,27 +141,38 @@ impl Transaction {
         values: Option<&Fields>,
     ) -> Result<()> {
         for (name, value) in values.into_iter().flatten() {
-            let row = self.object_column_value(kind, name, value)?;
-            self.kinds[kind].objects.know(object).values.insert(name.clone(), row);
+            self.set_object_value(kind, object, name, value)?;
         }
-        let Geometry { object_columns: columns, objects, .. } = &self.kinds[kind];
-        let state = &objects.known[&object];
-        let is_given = |name: &str| state.row.is_some() || state.values.contains_key(name);
-        let missing =
-            columns.iter().find(|column| !column.can_be_absent() && !is_given(&column.name));
-        if let Some(column) = missing {
-            return Err(missing_value_error("values", &column.name, &column.ty.scalar.name()));
+        let Geometry { object_columns, objects, .. } = &self.kinds[kind];
+        let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
+        let is_missing = |column: &&RowColumn| !column.can_be_absent() && !is_given(&column.name);
+        match object_columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
+            None => Ok(()),
+            Some(column) => {
+                Err(missing_value_error("values", &column.name, &column.ty.scalar.name()))
+            }
         }
-        Ok(())
     }
 
-    /// Encodes a value of a script for a column of objects.
-    fn object_column_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<Vec<u8>> {
+    /// Sets a value of a script in a column of objects. Returns whether it is another one.
+    fn set_object_value(
+        &mut self,
+        kind: usize,
+        object: u32,
+        name: &str,
+        value: &Json,
+    ) -> Result<bool> {
         let geometry = &mut self.kinds[kind];
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = need_mut(&mut geometry.object_columns, name, "objects")?;
         refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
-        column.ty.encode_or(&column.array.fill, name, value)
+        let row = column.ty.encode_or(&column.array.fill, name, value)?;
+        let is_other = column.row(object) != row;
+        if is_other {
+            geometry.objects.know(object);
+            column.set_row(object, &row);
+        }
+        Ok(is_other)
     }
 
     pub(crate) fn replace_object(&mut self, new: &NewObject) -> Result<OperationResult> {
@@ -272,13 +283,10 @@ impl Transaction {
         let mut changed: HashSet<(usize, u32)> = HashSet::new();
         for (name, value, items) in assignments(values, each, list.len())? {
             for (kind, object) in &list[items] {
-                let row = self.object_column_value(*kind, name, value)?;
-                let id = self.kinds[*kind].objects.id(*object);
-                self.mark_object(id);
-                if self.kinds[*kind].object_row(*object, name).as_deref() != Some(&row) {
-                    self.kinds[*kind].objects.know(*object).values.insert(name.to_owned(), row);
+                if self.set_object_value(*kind, *object, name, value)? {
                     changed.insert((*kind, *object));
                 }
+                self.mark_object(self.kinds[*kind].objects.id(*object));
             }
         }
         Ok(OperationResult::new(list.len(), changed.len()))
@@ -286,12 +294,10 @@ impl Transaction {
 
     /// Copies the values of an object to another.
     pub(crate) fn copy_values(&mut self, kind: usize, from: u32, to: u32) {
-        let columns = self.kinds[kind].object_columns.iter().filter(|column| !column.is_kept());
-        let names: Vec<String> = columns.map(|column| column.name.clone()).collect();
-        for name in names {
-            if let Some(row) = self.kinds[kind].object_row(from, &name) {
-                self.kinds[kind].objects.know(to).values.insert(name, row);
-            }
+        let columns = self.kinds[kind].object_columns.iter_mut();
+        for column in columns.filter(|column| !column.is_kept()) {
+            let row = column.row(from).to_vec();
+            column.set_row(to, &row);
         }
     }
 }

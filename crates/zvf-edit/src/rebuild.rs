@@ -98,6 +98,9 @@ pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
 /// and its vertices.
 pub(crate) type ChangedPiece<'a> = (u32, usize, &'a [Vid]);
 
+/// The new pieces of changed objects in each chunk.
+pub(crate) type ChunkPieces<'a> = HashMap<u32, Vec<ChangedPiece<'a>>>;
+
 /// The changed objects, and the chunks that they affect.
 #[derive(Debug, Default)]
 struct ObjectChanges {
@@ -182,7 +185,14 @@ impl Geometry {
         self.load_links(&linked)?;
         let changed = &objects.changed;
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
-        renumbered.extend(self.rebuild_chunks(&rebuilt, changed, tally)?);
+        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
+        let mut by_chunk = ChunkPieces::new();
+        for (object, pieces) in changed {
+            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
+                by_chunk.entry(*chunk).or_default().push((*object, n, vertices));
+            }
+        }
+        renumbered.extend(self.rebuild_chunks(&rebuilt, &touched, &by_chunk, tally)?);
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
         self.update_implied_links(changed)?;
@@ -255,7 +265,7 @@ impl Geometry {
 
     /// Gives rows to objects that were added and removed.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
-        if self.objects.known.values().any(|object| object.row.is_none()) {
+        if index_u32(self.objects.manifests.len()) < self.objects.count {
             self.write_objects(&[], FragmentNumbers::new(), true, tally, out)?;
         }
         Ok(())
@@ -268,23 +278,18 @@ impl Geometry {
         if list.iter().all(|v| old_vertices.contains(v)) { list.to_vec() } else { Vec::new() }
     }
 
-    /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
+    /// Writes the rows and fragments of rebuilt chunks, with the new pieces of the `touched`
+    /// objects. Returns the renumbered fragments by object.
     pub(crate) fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,
-        changed: &[ChangedObject],
+        touched: &HashSet<u32>,
+        by_chunk: &ChunkPieces<'_>,
         tally: &mut Tally,
     ) -> Result<FragmentNumbers> {
         let set: HashSet<u32> = rebuilt.iter().copied().collect();
         let owners = self.owners_in(&set)?;
-        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
         let mut numbers = FragmentNumbers::new();
-        let mut by_chunk: HashMap<u32, Vec<ChangedPiece<'_>>> = HashMap::new();
-        for (object, new) in changed {
-            for (n, (chunk, vertices)) in new.iter().enumerate() {
-                by_chunk.entry(*chunk).or_default().push((*object, n, vertices));
-            }
-        }
         let mut keys: Vec<Chunk> = Vec::new();
         let mut row_change = 0_i64;
         for chunk in rebuilt {
@@ -292,7 +297,7 @@ impl Geometry {
             let held = self.chunks[chunk].fragments.vertices.len();
             row_change -= i64::from(index_u32(held));
             let changed = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-            let pieces = self.chunk_pieces(*chunk, &owners, &touched, changed)?;
+            let pieces = self.chunk_pieces(*chunk, &owners, touched, changed)?;
             let mut row = 0_u32;
             for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
@@ -352,11 +357,6 @@ impl Geometry {
         let columns = self.columns.iter_mut().map(|column| &mut column.array);
         let beside = self.fragment_columns.iter_mut().map(|column| &mut column.array);
         [&mut self.vertices, &mut self.fragments].into_iter().chain(columns).chain(beside)
-    }
-
-    /// Flushes these arrays.
-    pub(crate) fn flush_arrays(&mut self, out: &mut Changes) -> Result<()> {
-        self.arrays_mut().try_for_each(|array| array.flush(out))
     }
 
     /// Returns the future fragments of a rebuilt chunk in order, `changed` ones of `touched` objects

@@ -91,7 +91,7 @@ fn commit_rewritten(
     let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
     let items = (json!(["*"]), &[json!({"op": operation})][..]);
     let bytes = (&changes, &before);
-    commit_rewrite(journal, transaction.head(), bytes, items, is_irreversible, &options)
+    commit_rewrite(journal, transaction.snap.head, bytes, items, is_irreversible, &options)
 }
 
 impl Transaction {

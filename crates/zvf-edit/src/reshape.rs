@@ -283,7 +283,7 @@ impl Transaction {
         if !fits {
             return refused(format!("a {kind_type} is not split that way"));
         }
-        if split.share.is_some() && !self.kinds[kind].is_ordered() {
+        if split.share.is_some() && !self.kinds[kind].kind.is_chain() {
             return refused(format!("\"share\" needs a chain, not a {kind_type}"));
         }
         refuse_if(split.components == Some(false), "components: expected true")?;
@@ -398,7 +398,7 @@ impl Transaction {
     pub(crate) fn reverse_objects(&mut self, selector: &ObjectSelector) -> Result<OperationResult> {
         let list = self.select_objects(selector)?;
         for (kind, object) in &list {
-            if !self.kinds[*kind].is_ordered() {
+            if !self.kinds[*kind].kind.is_chain() {
                 return refused(format!("a {} has no order to reverse", self.kinds[*kind].kind));
             }
             self.kinds[*kind].mark_object_changed(*object)?;

@@ -96,7 +96,7 @@ pub fn commit_levels(
         return unsupported(text);
     }
     check_is_at(&journal.place, (head, journal.apply_all_pending()?), BUILT)?;
-    let mut differences = match compare_levels(&journal, built) {
+    let differences = match compare_levels(&journal, built) {
         Ok(differences) => differences,
         Err(error) => {
             // What was compared may be on its way to a later commit.
@@ -104,9 +104,6 @@ pub fn commit_levels(
             return Err(error);
         }
     };
-    if !differences.0.is_empty() {
-        mark_root(&journal, &mut differences)?;
-    }
     commit_differences(&journal, head, differences, operation, options)
 }
 
@@ -155,21 +152,6 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
     compare(journal, &stored, new.iter().chain(gone), &built)
 }
 
-/// Adds the root document to the changes, with the mark of a store that has a journal.
-fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<()> {
-    let stored = match before.get(ROOT)? {
-        Some(stored) => stored,
-        None => journal.store.get(ROOT)?,
-    };
-    let new = changes.get(ROOT)?.flatten().or_else(|| stored.clone());
-    let new = need_listed(ROOT, new)?;
-    let mut root = parse_doc(&new)?;
-    mark_journal(&mut root);
-    changes.put_doc("", &root)?;
-    before.insert(ROOT.to_owned(), stored);
-    Ok(())
-}
-
 /// Commits differences as the commit after `head`.
 fn commit_differences(
     journal: &Arc<Journal>,
@@ -181,20 +163,25 @@ fn commit_differences(
     if changes.is_empty() {
         return Ok(report(journal, head, options.dry_run, &[], &[], None));
     }
-    if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT)?, before.get(ROOT)?) {
-        // The rewritten root may lack the attributes of the journal.
-        let (mut root, old): (Json, Json) = (parse_doc(&new)?, parse_doc(&old)?);
-        let old = &old["attributes"]["zvf"];
-        if !old["journal"].is_null() {
-            mark_journal(&mut root);
-        }
-        if !old["next_id"].is_null() {
-            root["attributes"]["zvf"]["next_id"] = old["next_id"].clone();
-        }
-        changes.put_doc("", &root)?;
+    // The root may lack the attributes of the journal: it was rewritten, or there is none yet.
+    let stored = before.get(ROOT)?.map_or_else(|| journal.store.get(ROOT), Ok)?;
+    let stored = need_listed(ROOT, stored)?;
+    let old = parse_doc(&stored)?;
+    let mut root = match changes.get(ROOT)?.flatten() {
+        Some(new) => parse_doc(&new)?,
+        None => old.clone(),
+    };
+    let next_id = &old["attributes"]["zvf"]["next_id"];
+    if !next_id.is_null() {
+        root["attributes"]["zvf"]["next_id"] = next_id.clone();
     }
-    if changes.get(ROOT)? == before.get(ROOT)? {
-        changes.keys.retain(|key, _| key != ROOT);
+    if journal.pinned.is_none() {
+        mark_journal(&mut root);
+    }
+    changes.keys.remove(ROOT);
+    if root != old {
+        before.insert(ROOT.to_owned(), Some(stored));
+        changes.put_doc("", &root)?;
     }
     before.keys.retain(|key, _| changes.keys.contains_key(key));
     let items = (json!(["*"]), std::slice::from_ref(operation));

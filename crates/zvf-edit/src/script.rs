@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use zvf_query::predicate::Scope;
 
 use crate::append::Append;
-use crate::columns::ColumnScope;
 use crate::commit::{check_head, commit, commit_operation, open_journal, report};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
@@ -28,39 +28,11 @@ pub struct Editor {
     journal: Arc<Journal>,
     folder: PathBuf,
     defaults: CommitOptions,
-    open: Option<OpenTransaction>,
+    open: Option<(Transaction, CommitOptions)>,
     explicit: Option<bool>, // whether the script uses begin and commit
     named: EarlierNames,
     commits: Vec<Json>,
     notices: Vec<Json>,
-}
-
-#[derive(Debug)]
-struct OpenTransaction {
-    transaction: Transaction,
-    options: CommitOptions,
-}
-
-/// The result of a line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
-    /// The number of the line, from 1.
-    pub line: u64,
-    /// The operation of the line.
-    pub op: String,
-    /// The counts of selected and changed items and the new ids; after a commit, the head.
-    pub fields: Json,
-}
-
-impl Reply {
-    /// Returns the reply as one JSON object.
-    pub fn to_json(&self) -> Json {
-        let mut reply = json!({"line": self.line, "op": self.op});
-        if let (Some(reply_fields), Some(more)) = (reply.as_object_mut(), self.fields.as_object()) {
-            reply_fields.extend(more.clone());
-        }
-        reply
-    }
 }
 
 impl Editor {
@@ -96,33 +68,34 @@ impl Editor {
         self.journal.head()
     }
 
-    /// Runs a line of the script. Returns `None` for an empty line or a comment.
+    /// Runs a line of the script. Returns its number and operation, with the counts of selected and
+    /// changed items and the new ids, or with the head after a commit; `None` for an empty line or a
+    /// comment.
     ///
     /// # Errors
     ///
     /// The first error, with its line. The open transaction is dropped; earlier commits stay.
-    pub fn line(&mut self, number: u64, text: &str) -> Result<Option<Reply>> {
+    pub fn line(&mut self, number: u64, text: &str) -> Result<Option<Json>> {
         let trimmed = text.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
             return Ok(None);
         }
-        let parsed: Option<Json> = serde_json::from_str(trimmed).ok();
-        let op = parsed.as_ref().and_then(|line| line["op"].as_str()).map(str::to_owned);
-        let Some(line) = parsed.filter(Json::is_object) else {
+        let Some(line) = serde_json::from_str(trimmed).ok().filter(Json::is_object) else {
             self.open = None;
             return Err(EditError::invalid("the line is no JSON object").with_line(number, None));
         };
-        match self.step(&line) {
-            // `step` refuses a line without an operation.
-            Ok(fields) => Ok(Some(Reply { line: number, op: op.unwrap_or_default(), fields })),
+        let mut reply = json!({"line": number, "op": line["op"]});
+        match self.step(&line, &mut reply) {
+            Ok(()) => Ok(Some(reply)),
             Err(error) => {
                 self.open = None;
-                Err(error.with_line(number, op.as_deref()))
+                Err(error.with_line(number, line["op"].as_str()))
             }
         }
     }
 
-    fn step(&mut self, line: &Json) -> Result<Json> {
+    /// Runs a line, and adds its results to the reply.
+    fn step(&mut self, line: &Json, reply: &mut Json) -> Result<()> {
         match Operation::parse(line) {
             Ok(Operation::Begin { message, if_head, bounds }) => {
                 refuse_if(
@@ -138,15 +111,16 @@ impl Editor {
                     options.refuse_bounds = bounds == Bounds::Refuse;
                 }
                 self.begin(options)?;
-                let head = self.open.as_ref().map(|open| open.transaction.head());
-                Ok(json!({"head": head}))
+                reply["head"] =
+                    json!(self.open.as_ref().map(|(transaction, _)| transaction.snap.head));
+                Ok(())
             }
             Ok(Operation::Commit {}) => {
                 refuse_if(
                     self.open.is_none() || self.explicit != Some(true),
                     "there is no transaction to commit",
                 )?;
-                self.commit()
+                self.commit(reply)
             }
             operation => {
                 if self.open.is_none() {
@@ -157,13 +131,14 @@ impl Editor {
                     self.explicit = Some(false);
                     self.begin(self.defaults.clone())?;
                 }
-                let Some(open) = &mut self.open else { return Ok(Json::Null) };
-                let done = open.transaction.apply_operation(operation?, line)?;
-                let mut reply = json!({"selected": done.selected, "changed": done.changed});
+                let Some((transaction, _)) = &mut self.open else { return Ok(()) };
+                let done = transaction.apply_operation(operation?, line)?;
+                reply["selected"] = json!(done.selected);
+                reply["changed"] = json!(done.changed);
                 if !done.ids.is_empty() {
                     reply["ids"] = json!(done.ids);
                 }
-                Ok(reply)
+                Ok(())
             }
         }
     }
@@ -172,9 +147,9 @@ impl Editor {
         self.journal = self.journal.reopen()?;
         let mut transaction = Transaction::begin(&self.journal)?;
         transaction.folder.clone_from(&self.folder);
-        check_head(&options, transaction.head())?;
+        check_head(&options, transaction.snap.head)?;
         transaction.earlier = self.named.clone();
-        self.open = Some(OpenTransaction { transaction, options });
+        self.open = Some((transaction, options));
         Ok(())
     }
 
@@ -188,28 +163,25 @@ impl Editor {
             self.explicit == Some(true) && self.open.take().is_some(),
             "the script ends with a transaction open; it was dropped",
         )?;
-        if self.open.is_some() {
-            self.commit()?;
-        }
-        Ok(())
+        self.commit(&mut Json::Null)
     }
 
-    fn commit(&mut self) -> Result<Json> {
-        let Some(OpenTransaction { transaction, options }) = self.open.take() else {
-            return Ok(Json::Null);
-        };
+    fn commit(&mut self, reply: &mut Json) -> Result<()> {
+        let Some((transaction, options)) = self.open.take() else { return Ok(()) };
         let committed = commit(&self.journal, transaction, &options)?;
         self.named = committed.named;
         self.notices.extend(committed.notices);
+        let changed = committed.report.is_some();
         match committed.report {
-            None => Ok(json!({"head": self.journal.head()?, "changed": false})),
+            None => reply["head"] = json!(self.journal.head()?),
             Some(report) => {
-                let reply =
-                    json!({"head": report["head"], "txid": report["txid"], "changed": true});
+                reply["head"] = report["head"].clone();
+                reply["txid"] = report["txid"].clone();
                 self.commits.push(report);
-                Ok(reply)
             }
         }
+        reply["changed"] = json!(changed);
+        Ok(())
     }
 
     /// Returns the report of the script, as the command prints it. Where the head cannot be read, it is 0, and the report
@@ -306,9 +278,9 @@ enum Operation {
     #[serde(rename = "column.add")]
     AddColumn(AddColumn),
     #[serde(rename = "column.drop")]
-    DropColumn { scope: Option<ColumnScope>, name: String, kind: Option<String> },
+    DropColumn { scope: Option<Scope>, name: String, kind: Option<String> },
     #[serde(rename = "column.rename")]
-    RenameColumn { scope: Option<ColumnScope>, name: String, to: String, kind: Option<String> },
+    RenameColumn { scope: Option<Scope>, name: String, to: String, kind: Option<String> },
     #[serde(rename = "fragment.set")]
     SetFragment {
         object: Option<i64>,

@@ -151,7 +151,7 @@ impl Transaction {
     fn record_selection(&mut self, selection: &Selection) {
         let geometry = &self.kinds[selection.kind];
         // The order of rows may differ on another head.
-        let has_order = geometry.is_ordered() || geometry.kind == zvf_model::Kind::Skeleton;
+        let has_order = geometry.kind.is_chain() || geometry.kind == zvf_model::Kind::Skeleton;
         let (mut fingerprint, mut row) = (num::to_u64(selection.vertices.len()), Vec::new());
         for v in &selection.vertices {
             let id = geometry.object_id(geometry.vertex[*v].owner).unwrap_or(i64::MIN);
@@ -328,12 +328,7 @@ impl Transaction {
             if width.is_none_or(|width| column.index >= width) {
                 return refused(format!("where: there is no column {column} of {}", geometry.kind));
             }
-            self.read_items.insert(format!(
-                "column:{}:{}:{}",
-                column.scope.word(),
-                column.name,
-                self.kinds[kind].kind
-            ));
+            self.read_items.insert(self.column_item(column.scope, kind, &column.name));
         }
         Ok(())
     }
@@ -348,7 +343,7 @@ impl Transaction {
         if !geometry.vertices.contains(key) {
             return Err(absent());
         }
-        let number = geometry.chunk_number(key);
+        let number = geometry.chunk_keys.number(key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
         let stored = geometry.vertices.read_stored(key)?;
@@ -404,7 +399,7 @@ impl Geometry {
     /// row is known, it is the one with the position: that of the row, or the only one.
     fn find_named(&mut self, named: &NamedRow, is_current: bool) -> Result<Option<Vid>> {
         let ((chunk, row, position), size) = (named, self.position_size());
-        let number = self.chunk_number(chunk);
+        let number = self.chunk_keys.number(chunk);
         self.load_chunk(number)?;
         let (mut rows, row) = (self.chunks[&number].rows.clone(), *row as usize);
         if is_current && named.1 != NONE {
@@ -436,26 +431,11 @@ impl Geometry {
         let Some(object_column) = find(&self.object_columns, &column.name) else {
             return Value::Null;
         };
-        let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
-        if object_column.is_absent(&row) {
+        let row = object_column.row(object);
+        if object >= self.objects.count || object_column.is_absent(row) {
             return Value::Null;
         }
-        object_column.ty.decode_value(&row, column.index as usize)
-    }
-
-    /// Returns the encoded row of a column of an object.
-    pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
-        let objects = Some(&self.objects).filter(|objects| object < objects.count)?;
-        let column = find(&self.object_columns, name)?;
-        if let Some(value) = objects.known.get(&object).and_then(|state| state.values.get(name)) {
-            return Some(value.clone());
-        }
-        match objects.row(object) {
-            Some(row) if (row as usize) < column.array.len() => {
-                Some(column.array.row(row as usize).to_vec())
-            }
-            _ => Some(column.array.fill.clone()),
-        }
+        object_column.ty.decode_value(row, column.index as usize)
     }
 }
 

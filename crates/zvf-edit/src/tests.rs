@@ -96,7 +96,7 @@ fn positions_of(mut transaction: Transaction) -> Positions {
         let id = geometry.object_id(geometry.vertex[v].owner);
         found.entry(id).or_default().push(geometry.position(v));
     }
-    if !geometry.is_ordered() {
+    if !geometry.kind.is_chain() {
         found.values_mut().for_each(|list| list.sort_by(|a, b| a.partial_cmp(b).unwrap()));
     }
     found

@@ -183,11 +183,6 @@ impl Transaction {
         })
     }
 
-    /// Returns the head at which the transaction began.
-    pub(crate) fn head(&self) -> u64 {
-        self.snap.head
-    }
-
     /// Returns the index of the kind that a token names; of the first kind without one.
     pub(crate) fn find_kind(&self, token: Option<&str>) -> Result<usize> {
         let Some(token) = token else { return Ok(0) };
@@ -229,11 +224,7 @@ impl Transaction {
 
     /// Marks an object as written.
     pub(crate) fn mark_object(&mut self, id: i64) {
-        self.mark_written(format!("object:{id}"));
-    }
-
-    pub(crate) fn mark_written(&mut self, item: String) {
-        self.written_items.insert(item);
+        self.written_items.insert(format!("object:{id}"));
     }
 
     /// Marks the objects of vertices as written.

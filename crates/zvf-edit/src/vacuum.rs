@@ -82,7 +82,7 @@ fn commit_rebuilt(
     transaction.rebuilt_rows = Some(rebuilt);
     transaction.operations = vec![operation];
     transaction.is_irreversible = true;
-    let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.head()));
+    let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.snap.head));
     let options = CommitOptions { message, if_head, dry_run, ..CommitOptions::default() };
     let mut committed = commit(journal, transaction, &options)?;
     let report = committed.report.as_ref();
@@ -226,7 +226,8 @@ impl Geometry {
         out: &mut Changes,
     ) -> Result<FragmentNumbers> {
         let mut numbers = FragmentNumbers::new();
-        let chunks: HashSet<u32> = rows.chunks.keys().map(|key| self.chunk_number(key)).collect();
+        let chunks: HashSet<u32> =
+            rows.chunks.keys().map(|key| self.chunk_keys.number(key)).collect();
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
             let became = rows.chunks.get(&self.chunk_keys[chunk]);
             let new = became.and_then(|became| became.fragments.get(old as usize));
@@ -317,7 +318,7 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
             from = to;
         }
     }
-    Ok((transaction.head(), list))
+    Ok((transaction.snap.head, list))
 }
 
 /// Rewrites the chunks of a share that hold waste. Returns bytes for [`finish_vacuum`], and does not change the store.
@@ -333,7 +334,8 @@ pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Re
     let [from, to] = share.shards;
     let shards = geometry.chunks_by_shard();
     let shards = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
-    let chunks: Vec<u32> = shards.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
+    let chunks: Vec<u32> =
+        shards.iter().flatten().map(|key| geometry.chunk_keys.number(key)).collect();
     geometry.rebuild_wasted(&chunks)?.to_bytes()
 }
 
@@ -379,7 +381,7 @@ fn vacuum_operation(digest: &str) -> Json {
 fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Transaction> {
     let transaction = Transaction::begin(journal)?;
     let what = ["which was planned for", "; plan again"];
-    check_is_at(&journal.place, (head, transaction.head()), what)?;
+    check_is_at(&journal.place, (head, transaction.snap.head), what)?;
     Ok(transaction)
 }
 

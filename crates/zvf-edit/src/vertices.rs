@@ -188,7 +188,7 @@ impl Transaction {
         let (chunk, _) = geometry.vertex[v].home;
         if geometry.vertex[v].owner == NONE && chunk != NONE {
             let item = geometry.chunk_item(&geometry.chunk_keys[chunk]);
-            self.mark_written(item);
+            self.written_items.insert(item);
         }
     }
 
@@ -248,7 +248,7 @@ impl Transaction {
         let kind_type = geometry.kind;
         refuse_if(kind_type == Kind::Line, "a line has two vertices; add an object")?;
         refuse_if(new.object.is_none() && geometry.has_objects, "the field \"object\" is missing")?;
-        if new.at.is_some() && !geometry.is_ordered() {
+        if new.at.is_some() && !geometry.kind.is_chain() {
             return refused(format!("\"at\" needs an order, which a {kind_type} has not"));
         }
         refuse_if(

@@ -205,7 +205,7 @@ fn commit_transaction(
         if let Some(planned) = state.plan_operation(*step) {
             lines.push(planned.line.clone());
             let reply = editor.line(1 + lines.len() as u64, &planned.line.to_string())?;
-            let ids = reply.as_ref().and_then(|reply| reply.fields["ids"].as_array());
+            let ids = reply.as_ref().and_then(|reply| reply["ids"].as_array());
             let ids = ids.into_iter().flatten().filter_map(Value::as_i64);
             state.apply_planned(planned, &ids.collect::<Vec<_>>())?;
         }
@@ -214,9 +214,8 @@ fn commit_transaction(
         return Ok(None);
     }
     let last = 2 + lines.len() as u64;
-    let reply = editor.line(last, r#"{"op":"commit"}"#)?;
-    let fields = reply.map(|reply| reply.fields).unwrap_or_default();
-    Ok(fields["head"].as_u64().filter(|_| fields["changed"] == true))
+    let reply = editor.line(last, r#"{"op":"commit"}"#)?.unwrap_or_default();
+    Ok(reply["head"].as_u64().filter(|_| reply["changed"] == true))
 }
 
 const SUBJECTS: [(Kind, bool); 8] = [

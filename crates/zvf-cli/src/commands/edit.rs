@@ -219,7 +219,7 @@ impl Edit {
             read?;
             match editor.line(number, &text) {
                 Ok(Some(reply)) if self.replies => {
-                    writeln!(session.out(), "{}", reply.to_json())?;
+                    writeln!(session.out(), "{reply}")?;
                     session.out().flush()?;
                 }
                 Ok(_) => {}
