@@ -29,8 +29,7 @@ use crate::geometry_path::GeometryPath;
 use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::level::vertex_count;
-use crate::stages::Outcome;
-use crate::stages::{Ids, KWayMerge, VERTEX_COUNT, for_each_place};
+use crate::stages::{Ids, KWayMerge, Outcome, VERTEX_COUNT};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteOptions};
 
@@ -91,14 +90,12 @@ impl Kinds {
         Ok(self.writer_for_kind(kind))
     }
 
-    /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the
-    /// locations of vertices, if they were recorded.
+    /// Writes level `number`; `edit_level` may change its documents.
     pub(crate) async fn finish(
         self,
         build: &Build,
         number: u32,
         mut edit_level: impl FnMut(Kind, &mut LevelDoc),
-        mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<()>,
     ) -> Result<Outcome> {
         let Self { mut all, groups, .. } = self;
         let first = all.remove(0);
@@ -106,7 +103,7 @@ impl Kinds {
         let geometry = GeometryPath::level(number);
         // Before the document of the level, which names what the level does not have.
         groups.write_at(build, geometry, kind).await?;
-        let mut level = finish(first, build, geometry, &mut edit_level, &mut placed).await?;
+        let mut level = first.finish(build, geometry, |level| edit_level(kind, level)).await?;
         if all.is_empty() {
             return Ok(level);
         }
@@ -117,12 +114,13 @@ impl Kinds {
         for ingest in all {
             let kind = ingest.schema.kind;
             let geometry = GeometryPath::for_extra_kind(number, kind);
-            let outcome = finish(ingest, build, geometry, &mut edit_level, &mut placed).await?;
+            let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
                 bounds = bounds.into_iter().chain([outcome.bounds]).reduce(union);
             }
             level.grouped |= outcome.grouped;
+            level.placed.extend(outcome.placed);
             level.schema.extra_kinds.push(kind);
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
@@ -134,24 +132,6 @@ impl Kinds {
         level.report = Report::from_kinds(reports);
         Ok(level)
     }
-}
-
-/// Writes one kind, and passes on the locations of its vertices.
-async fn finish(
-    ingest: Ingest,
-    build: &Build,
-    geometry: GeometryPath,
-    edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
-    placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<()>,
-) -> Result<Outcome> {
-    let kind = ingest.schema.kind;
-    let (scratch, stop) = (ingest.scratch.clone(), ingest.stop_flag()); // the scratch folder may hold the locations
-    let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
-    if let Some(places) = &outcome.placed {
-        for_each_place(places, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
-    }
-    drop(scratch);
-    Ok(outcome)
 }
 
 /// Writes geometry of one kind for a [`Writer`](crate::Writer).

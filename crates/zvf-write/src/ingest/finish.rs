@@ -41,6 +41,9 @@ impl Ingest {
         let stages = Stages::run(&merged, build, folder)?;
         let outcome =
             stages.finish(&merged, build, &self.objects.groups, folder, edit_level).await?;
-        Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
+        let placed = outcome.placed.into_iter();
+        let placed = placed.map(|(kind, pairs)| (kind, pairs.with_scratch(self.scratch.clone())));
+        let placed = placed.collect();
+        Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), placed, ..outcome })
     }
 }

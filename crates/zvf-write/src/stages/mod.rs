@@ -44,6 +44,7 @@ use zvf_error::{Error, Result};
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc, Object, path_segment};
+use zvf_model::Kind;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
@@ -52,7 +53,6 @@ pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
 pub(crate) use merged_slices::MergedSlices;
-pub(crate) use places::{Places, for_each_place};
 pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
@@ -67,6 +67,7 @@ use crate::error::{LostCells, task_error};
 use crate::group_table::GroupTable;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
+use crate::pairs::Pairs;
 use crate::report::{Notice, Report};
 use crate::schema::Schema;
 
@@ -93,8 +94,8 @@ pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// The ids of all objects.
     pub(crate) ids: Ids,
-    /// The locations of vertices, if requested.
-    pub(crate) placed: Option<Vec<Places>>,
+    /// The locations of vertices, by running number, if requested.
+    pub(crate) placed: Vec<(Kind, Pairs)>,
 }
 
 /// Returns the number of `join` steps: one per slice with links, or none.
@@ -190,7 +191,7 @@ impl Stages {
         let left: Vec<&CellsOutput> = self.cells.iter().map(|(_, left)| left).collect();
         let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
-        let points = merged.schema.kind == zvf_model::Kind::PointCloud;
+        let points = merged.schema.kind == Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && groups.is_empty());
         if indexed {
             let (frame, ids, cells, target) = (&frame, &ids, &left, &target);
@@ -238,8 +239,10 @@ impl Stages {
             kinds: Vec::new(),
         };
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
-        let placed = self.cells.into_iter().map(|(_, left)| left.places);
-        let placed = merged.records_locations.then(|| placed.collect());
+        let (kind, count) = (schema.kind, merged.vertex_count());
+        let left = self.cells.into_iter().filter(|_| merged.records_locations);
+        let placed = left.map(|(_, left)| (kind, Pairs::new(left.places.into_records(), count)));
+        let placed = placed.collect();
         let explicit = merged.has_explicit_edges();
         let (dense, keeps_columns) = (merged.options.dense, merged.options.keeps_columns());
         Ok(Outcome { schema, bounds, grouped, dense, keeps_columns, explicit, report, ids, placed })
