@@ -293,8 +293,8 @@ fn describe_column(
         encoding: encoding.dictionary.as_ref().map(|_| CellEncoding::Dictionary.into()),
         dictionary: encoding.dictionary.clone(),
         declared_categorical: attribute.categorical,
-        unit: attribute.unit.as_deref().map(str::to_owned),
-        description: attribute.description.as_deref().map(str::to_owned),
+        unit: attribute.unit.clone(),
+        description: attribute.description.clone(),
         ..column
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn take_columns(
     what: &str,
 ) -> Result<Vec<Column>> {
     let is_unknown =
-        |field: &&Field| attributes.iter().all(|attribute| attribute.name != field.name);
+        |field: &&Field| attributes.iter().all(|attribute| *attribute.name != *field.name);
     if let Some(field) = fields.iter().find(is_unknown) {
         let names: Vec<&str> = attributes.iter().map(|attribute| &*attribute.name).collect();
         let expected = format!("one of the first batch ({})", names.join(", "));
@@ -113,7 +113,7 @@ pub(crate) fn take_columns(
     }
     let mut columns = Vec::with_capacity(attributes.len());
     for attribute in attributes {
-        let mut named = fields.iter().filter(|field| field.name == attribute.name);
+        let mut named = fields.iter().filter(|field| *field.name == *attribute.name);
         let (Some(field), None) = (named.next(), named.next()) else {
             let expected = format!("{:?}, once, as in the first batch", &*attribute.name);
             return Err(unfit_error(kind, what, expected, "none or several"));

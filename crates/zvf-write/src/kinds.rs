@@ -20,11 +20,10 @@ use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{Dtype, GroupDoc, LevelDoc};
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Column, Field, Kind, ObjectId};
+use zvf_model::{Batch, Column, Extent, Field, Kind, ObjectId};
 use zvf_store::Build;
 
 use crate::error::{setting_error, two_kinds_error};
-use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
@@ -117,7 +116,7 @@ impl Kinds {
             let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
-                bounds = bounds.into_iter().chain([outcome.bounds]).reduce(union);
+                bounds = bounds.into_iter().chain([outcome.bounds]).reduce(Extent::union);
             }
             level.grouped |= outcome.grouped;
             level.placed.extend(outcome.placed);

@@ -7,13 +7,14 @@ use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder};
 
-use crate::columns::{Attribute, AttributeRecord, row_bytes};
+use crate::columns::{Attribute, row_bytes};
 
-/// The columns of the first batch.
-#[derive(Debug)]
+/// The columns of the first batch, also as another process receives them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Columns {
     pub(crate) positions: Dtype,
-    /// Components per position.
+    /// Components per position: the schema gives them in another process.
+    #[serde(skip)]
     pub(crate) width: u32,
     pub(crate) vertex: Vec<Attribute>,
     pub(crate) fragment: Vec<Attribute>,
@@ -28,19 +29,13 @@ impl Columns {
     }
 
     /// Returns the columns from another process, without texts.
-    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self> {
-        let attributes = |records: &[AttributeRecord]| {
-            records.iter().map(Attribute::from_record).collect::<Result<_>>()
+    pub(crate) fn without_texts(&self, width: u32) -> Result<Self> {
+        let bare = |all: &[Attribute]| -> Result<Vec<Attribute>> {
+            all.iter().map(Attribute::without_texts).collect()
         };
-        let positions = record.positions.parse::<Dtype>()?;
-        Column::empty(positions, width)?; // a row fits in memory
-        Ok(Self {
-            positions,
-            width,
-            vertex: attributes(&record.vertex)?,
-            fragment: attributes(&record.fragment)?,
-            grouping: record.grouping,
-        })
+        Column::empty(self.positions, width)?; // a row fits in memory
+        let (vertex, fragment) = (bare(&self.vertex)?, bare(&self.fragment)?);
+        Ok(Self { width, vertex, fragment, ..*self })
     }
 
     /// Returns attributes of vertices, then of fragments.
@@ -70,23 +65,11 @@ impl Columns {
     }
 
     /// Returns the columns for another process, with the texts so far.
-    pub(crate) fn record(&mut self) -> ColumnsRecord {
-        ColumnsRecord {
-            positions: self.positions.to_string(),
-            vertex: self.vertex.iter_mut().map(Attribute::record).collect(),
-            fragment: self.fragment.iter_mut().map(Attribute::record).collect(),
-            grouping: self.grouping,
-        }
+    pub(crate) fn record(&mut self) -> Self {
+        let record = |all: &mut [Attribute]| all.iter_mut().map(Attribute::record).collect();
+        let (vertex, fragment) = (record(&mut self.vertex), record(&mut self.fragment));
+        Self { vertex, fragment, ..*self }
     }
-}
-
-/// The columns of all batches of a slice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ColumnsRecord {
-    pub(crate) positions: String,
-    pub(crate) vertex: Vec<AttributeRecord>,
-    pub(crate) fragment: Vec<AttributeRecord>,
-    pub(crate) grouping: Grouping,
 }
 
 /// The content of fragments.

@@ -9,12 +9,11 @@ use std::path::Path;
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::Kind;
+use zvf_model::{Extent, Kind};
 
 use super::Ingest;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
-use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::{ObjectField, common_type, put_values};
 use crate::routed::RoutedBatch;
@@ -78,10 +77,12 @@ impl Ingest {
         rows: HeldRows,
         sorted: BTreeMap<String, StepOutput>,
     ) -> Slice {
-        let (columns, mut elements) = (self.columns.take(), std::mem::take(&mut self.elements));
+        let mut elements = std::mem::take(&mut self.elements);
         let element_columns = elements.finish_columns();
-        let held = HeldSlice { rows, columns, elements, element_columns, sorted };
-        Slice { data: SliceData::Held(Box::new(held)), ..slice }
+        let element_attributes = std::mem::take(&mut elements.attributes);
+        let held = HeldSlice { rows, elements, element_columns, sorted };
+        let (data, columns) = (SliceData::Held(Box::new(held)), self.columns.take());
+        Slice { data, columns, element_attributes, ..slice }
     }
 
     /// Returns a slice whose rows and elements are written to the files that begin with `stem`.

@@ -449,19 +449,19 @@ struct MergedField<'a> {
 
 impl<'a> MergedField<'a> {
     fn open(merged: &'a MergedSlices, name: &str) -> Result<Option<Self>> {
-        let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
+        let mut given: Vec<(StepOutput, &FieldRecord)> = Vec::new();
         for slice in &merged.slices {
             for (number, field) in slice.fields.iter().enumerate() {
                 if field.name == name {
                     let stored = slice.sorted_file(&format!("field-{number}"));
-                    given.push((stored, field, field.dtype.parse::<Dtype>()?));
+                    given.push((stored, field));
                 }
             }
         }
-        let Some(record) = given.first().map(|(_, record, _)| *record) else { return Ok(None) };
+        let Some(record) = given.first().map(|(_, record)| *record) else { return Ok(None) };
         let (dtype, width) = common_type(merged, &given)?;
-        let sources = given.iter().map(|(stored, _, stored_type)| {
-            let stride = row_bytes(*stored_type, width) + 16;
+        let sources = given.iter().map(|(stored, field)| {
+            let stride = row_bytes(field.dtype, width) + 16;
             merged.open([stored], stride)
         });
         let (sources, none) =
@@ -502,10 +502,10 @@ impl<'a> MergedField<'a> {
 /// Returns the common type of the values of all slices: their type, or the longest text.
 fn common_type(
     merged: &MergedSlices,
-    given: &[(StepOutput, &FieldRecord, Dtype)],
+    given: &[(StepOutput, &FieldRecord)],
 ) -> Result<(Dtype, u32)> {
-    let fields = given.iter().map(|(_, field, dtype)| {
-        let column = zvf_model::Column::empty(*dtype, field.width)?;
+    let fields = given.iter().map(|(_, field)| {
+        let column = zvf_model::Column::empty(field.dtype, field.width)?;
         Ok(zvf_model::Field::new(field.name.as_str(), column))
     });
     let fields: Vec<zvf_model::Field> = fields.collect::<Result<_>>()?;

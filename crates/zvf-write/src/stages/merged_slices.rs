@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
-use zvf_model::Kind;
+use zvf_model::{Extent, Kind};
 
 use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
@@ -32,10 +32,9 @@ use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::elements::check_width;
 use crate::error::{task_error, unfit_error};
-use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
-use crate::level_columns::{Columns, ColumnsRecord, Grouping};
+use crate::level_columns::{Columns, Grouping};
 use crate::route::Segment;
 use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
@@ -106,7 +105,7 @@ impl MergedSlices {
         let path = stem.map(|stem| file(stem, "lists"));
         let (mut lists, table) =
             MergedLists::load(rank, (&slices, &mut sources), (path.as_deref(), &stop))?;
-        let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
+        let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(Extent::union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
         let axes = index_u32(schema.axes.len());
@@ -413,47 +412,32 @@ pub(crate) fn row_bytes(
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
 
 fn columns(kind: Kind, axes: u32, slices: &mut [Slice]) -> Result<(Option<Columns>, Codes)> {
-    if let [Slice { data: SliceData::Held(held), .. }] = slices {
-        return Ok((held.columns.take(), vec![Vec::new()]));
+    if let [Slice { data: SliceData::Held(_), columns, .. }] = slices {
+        return Ok((columns.take(), vec![Vec::new()]));
     }
-    let mut found: Option<(ColumnsRecord, Columns)> = None;
+    let mut found: Option<(Columns, Columns)> = None; // without texts, and with all of them
     let mut codes = Vec::with_capacity(slices.len());
     for slice in slices {
-        let Some(record) = &slice.columns else {
+        let Some(columns) = &slice.columns else {
             codes.push(Vec::new());
             continue;
         };
-        let bare = without_texts(record);
-        let merged = match &mut found {
-            Some((first, merged)) if *first == bare => merged,
-            Some(_) => {
-                let expected = "the same in every part of the input";
-                return Err(unfit_error(kind, "the columns", expected, "others"));
-            }
-            none => &mut none.insert((bare, Columns::from_record(record, axes)?)).1,
-        };
-        let records = record.vertex.iter().chain(&record.fragment);
-        let learnt = merged.attributes_mut().zip(records);
-        let learnt = learnt
-            .map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)).transpose());
-        codes.push(learnt.collect::<Result<_>>()?);
+        let bare = columns.without_texts(axes)?;
+        let (first, merged) = found.get_or_insert_with(|| (bare.clone(), bare.clone()));
+        if *first != bare {
+            let expected = "the same in every part of the input";
+            return Err(unfit_error(kind, "the columns", expected, "others"));
+        }
+        let learnt = merged.attributes_mut().zip(columns.attributes());
+        codes.push(learnt.map(|(to, from)| to.merge_texts(from)).collect::<Result<_>>()?);
     }
     Ok((found.map(|(_, columns)| columns), codes))
 }
 
-/// Returns a record without its texts, which differ from slice to slice.
-fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
-    let mut bare = record.clone();
-    for attribute in bare.vertex.iter_mut().chain(&mut bare.fragment) {
-        attribute.texts = attribute.texts.take().map(|_| Vec::new());
-    }
-    bare
-}
-
 /// Returns the description of elements in all slices.
 fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)> {
-    if let [Slice { data: SliceData::Held(held), .. }] = slices {
-        return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
+    if let [Slice { data: SliceData::Held(_), width, element_attributes, .. }] = slices {
+        return Ok((*width, std::mem::take(element_attributes)));
     }
     let mut with = slices.iter().filter(|slice| slice.elements > 0);
     let Some(first) = with.next() else {
@@ -468,7 +452,7 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)>
             return Err(unfit_error(kind, "the elements", expected, "others"));
         }
     }
-    let attributes = first.element_attributes.iter().map(Attribute::from_record);
+    let attributes = first.element_attributes.iter().map(Attribute::without_texts);
     Ok((first.width, attributes.collect::<Result<_, _>>()?))
 }
 
