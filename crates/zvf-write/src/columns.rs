@@ -30,12 +30,14 @@ pub(crate) struct Attribute {
     pub(crate) unit: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) categorical: Option<bool>,
+    #[serde(rename = "texts")]
+    listed: Option<Vec<String>>, // by their codes, from another process
+    #[serde(skip)]
     texts: Option<Texts>, // where the type given is text and cells hold codes
 }
 
 /// Texts and their provisional codes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Vec<String>", into = "Vec<String>")]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Texts {
     codes: HashMap<String, u32>,
 }
@@ -67,6 +69,7 @@ impl Attribute {
                 spec.and_then(|spec| spec.description.as_ref()),
             ),
             categorical: spec.filter(|spec| spec.categorical).map(|_| true),
+            listed: None,
             texts: coded.then(Texts::default),
         }
     }
@@ -74,21 +77,22 @@ impl Attribute {
     /// Returns the data that another process needs, with the texts so far; later texts get new
     /// codes.
     pub(crate) fn record(&mut self) -> Self {
-        let texts = self.texts.as_mut().map(std::mem::take);
-        Self { texts, ..self.clone() }
+        let listed = self.texts.as_mut().map(Texts::take);
+        Self { listed, ..self.clone() }
     }
 
-    /// Returns the attribute from another process, without its texts.
-    pub(crate) fn without_texts(&self) -> Result<Self> {
+    /// Takes the texts that came from another process, if cells hold codes.
+    pub(crate) fn take_texts(&mut self) -> Result<Option<Vec<String>>> {
         Column::empty(self.dtype, self.width)?; // a row fits in memory
-        Ok(Self { texts: self.texts.as_ref().map(|_| Texts::default()), ..self.clone() })
+        self.texts = self.listed.as_ref().map(|_| Texts::default());
+        Ok(self.listed.take())
     }
 
     /// Adds the texts of another process. Returns the local code of each, if cells hold codes.
-    pub(crate) fn merge_texts(&mut self, from: &Self) -> Result<Option<Vec<u32>>> {
-        let Some(texts) = &from.texts else { return Ok(None) };
+    pub(crate) fn merge_texts(&mut self, texts: Option<Vec<String>>) -> Result<Option<Vec<u32>>> {
+        let Some(texts) = texts else { return Ok(None) };
         let merged = self.texts.get_or_insert_default();
-        texts.by_code().map(|text| merged.code(text.clone())).collect::<Result<_>>().map(Some)
+        texts.into_iter().map(|text| merged.code(text)).collect::<Result<_>>().map(Some)
     }
 
     /// Returns the number of bytes of one stored row.
@@ -97,11 +101,6 @@ impl Attribute {
             Some(_) => 4,
             None => row_bytes(self.dtype, self.width),
         }
-    }
-
-    /// Returns an empty column.
-    pub(crate) fn empty(&self) -> Result<Column> {
-        self.own_column(Bytes::new())
     }
 
     /// Returns rows as a column; texts are codes.
@@ -165,11 +164,11 @@ impl Texts {
         Ok(*self.codes.entry(text).or_insert(next))
     }
 
-    /// Iterates over the texts by their codes.
-    fn by_code(&self) -> impl Iterator<Item = &String> {
-        let mut texts: Vec<(&String, &u32)> = self.codes.iter().collect();
+    /// Takes the texts so far, by code.
+    fn take(&mut self) -> Vec<String> {
+        let mut texts: Vec<(String, u32)> = std::mem::take(&mut self.codes).into_iter().collect();
         texts.sort_unstable_by_key(|(_, code)| *code);
-        texts.into_iter().map(|(text, _)| text)
+        texts.into_iter().map(|(text, _)| text).collect()
     }
 
     fn encode(&mut self, column: &Column) -> Result<Column> {
@@ -218,18 +217,6 @@ impl ColumnEncoding {
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
-    }
-}
-
-impl From<Vec<String>> for Texts {
-    fn from(texts: Vec<String>) -> Self {
-        Self { codes: texts.into_iter().zip(0..).collect() }
-    }
-}
-
-impl From<Texts> for Vec<String> {
-    fn from(texts: Texts) -> Self {
-        texts.by_code().cloned().collect()
     }
 }
 

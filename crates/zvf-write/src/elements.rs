@@ -73,15 +73,16 @@ impl Elements {
     }
 
     /// Removes all elements, but keeps their description.
-    pub(crate) fn clear(&mut self) -> Result<()> {
+    pub(crate) fn clear(&mut self) {
         self.vertices.clear();
-        self.columns = crate::level_columns::new_builders(&self.attributes)?;
-        Ok(())
     }
 
-    /// Returns the attributes, one column each, in stored form.
+    /// Takes the attributes, one column each, in stored form.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
-        std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
+        let taken = std::mem::take(&mut self.columns).into_iter();
+        let columns: Vec<Column> = taken.map(ColumnBuilder::finish).collect();
+        self.columns = columns.iter().map(ColumnBuilder::empty_like).collect();
+        columns
     }
 
     /// Returns the vertices of all elements.

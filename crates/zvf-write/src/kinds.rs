@@ -28,6 +28,7 @@ use crate::geometry_path::GeometryPath;
 use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::level::vertex_count;
+use crate::pairs::Pairs;
 use crate::stages::{Ids, KWayMerge, Outcome, VERTEX_COUNT};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteOptions};
@@ -89,22 +90,24 @@ impl Kinds {
         Ok(self.writer_for_kind(kind))
     }
 
-    /// Writes level `number`; `edit_level` may change its documents.
+    /// Writes level `number`; `edit_level` may change its documents. Also returns the locations of
+    /// vertices, if they were recorded.
     pub(crate) async fn finish(
         self,
         build: &Build,
         number: u32,
         mut edit_level: impl FnMut(Kind, &mut LevelDoc),
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, Vec<(Kind, Pairs)>)> {
         let Self { mut all, groups, .. } = self;
         let first = all.remove(0);
         let (kind, stop) = (first.schema.kind, first.stop_flag());
         let geometry = GeometryPath::level(number);
         // Before the document of the level, which names what the level does not have.
         groups.write_at(build, geometry, kind).await?;
-        let mut level = first.finish(build, geometry, |level| edit_level(kind, level)).await?;
+        let (mut level, mut placed) =
+            first.finish(build, geometry, |level| edit_level(kind, level)).await?;
         if all.is_empty() {
-            return Ok(level);
+            return Ok((level, placed));
         }
         let mut bounds = (level.report.vertices > 0).then(|| level.bounds.clone());
         let mut ids = vec![(kind, std::mem::take(&mut level.ids))];
@@ -113,13 +116,14 @@ impl Kinds {
         for ingest in all {
             let kind = ingest.schema.kind;
             let geometry = GeometryPath::for_extra_kind(number, kind);
-            let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
+            let (outcome, more) =
+                ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
                 bounds = bounds.into_iter().chain([outcome.bounds]).reduce(Extent::union);
             }
             level.grouped |= outcome.grouped;
-            level.placed.extend(outcome.placed);
+            placed.extend(more);
             level.schema.extra_kinds.push(kind);
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
@@ -129,7 +133,7 @@ impl Kinds {
         build.group(&geometry.path("geometry_index"), &index).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
         level.report = Report::from_kinds(reports);
-        Ok(level)
+        Ok((level, placed))
     }
 }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
 use zvf_metadata::Dtype;
-use zvf_model::{Column, ColumnBuilder};
+use zvf_model::Column;
 
 use crate::columns::{Attribute, row_bytes};
 
@@ -28,14 +28,12 @@ impl Columns {
         Self { positions: Dtype::FLOAT32, width, vertex, fragment, grouping: Grouping::Bins }
     }
 
-    /// Returns the columns from another process, without texts.
-    pub(crate) fn without_texts(&self, width: u32) -> Result<Self> {
-        let bare = |all: &[Attribute]| -> Result<Vec<Attribute>> {
-            all.iter().map(Attribute::without_texts).collect()
-        };
+    /// Takes the texts of each attribute that came from another process, and adds what it does not
+    /// send.
+    pub(crate) fn take_texts(&mut self, width: u32) -> Result<Vec<Option<Vec<String>>>> {
         Column::empty(self.positions, width)?; // a row fits in memory
-        let (vertex, fragment) = (bare(&self.vertex)?, bare(&self.fragment)?);
-        Ok(Self { width, vertex, fragment, ..*self })
+        self.width = width;
+        self.attributes_mut().map(Attribute::take_texts).collect()
     }
 
     /// Returns attributes of vertices, then of fragments.
@@ -78,13 +76,4 @@ pub(crate) enum Grouping {
     Bins,
     Objects,
     Runs,
-}
-
-/// Returns empty builders of columns of the same types.
-pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>> {
-    let empty = attributes.iter().map(|attribute| {
-        let column: Column = attribute.empty()?;
-        Ok(ColumnBuilder::empty_like(&column))
-    });
-    empty.collect()
 }

@@ -13,7 +13,7 @@ use zvf_format::num::to_u64;
 
 use crate::spill_folder::SpillFolder;
 use crate::stages::{
-    ExternalSorter, KWayMerge, Output, Runs, StepOutput, number_u64, sort_key_u64,
+    Destination, ExternalSorter, KWayMerge, Output, Runs, StepOutput, number_u64, sort_key_u64,
 };
 use crate::stop::StopFlag;
 
@@ -38,7 +38,8 @@ impl SpillFolder {
     /// Returns an empty list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
-        let sorter = ExternalSorter::spilling(self, PAIR);
+        let (place, memory) = (Destination::Spill(self.clone()), self.memory());
+        let sorter = ExternalSorter::new(place, PAIR, memory, &StopFlag::default());
         PairSorter { folder: self.clone(), sorter, count: 0 }
     }
 }

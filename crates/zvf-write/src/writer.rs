@@ -190,7 +190,7 @@ impl Writer {
     #[boxed]
     pub async fn finish(self) -> Result<Report> {
         let Self { build, kinds, headers, name, compat } = self;
-        let outcome = kinds.finish(&build, 0, |_, _| {}).await?;
+        let (outcome, _) = kinds.finish(&build, 0, |_, _| {}).await?;
         publish(build, outcome, &headers, (&name, compat)).await
     }
 }
@@ -290,8 +290,8 @@ impl LevelWriter {
         edit_level: impl FnMut(Kind, &mut LevelDoc),
     ) -> Result<(Report, Vec<(Kind, Pairs)>)> {
         let Writer { build, kinds, .. } = self.writer;
-        let outcome = kinds.finish(&build, self.level, edit_level).await?;
-        Ok((outcome.report, outcome.placed))
+        let (outcome, placed) = kinds.finish(&build, self.level, edit_level).await?;
+        Ok((outcome.report, placed))
     }
 }
 

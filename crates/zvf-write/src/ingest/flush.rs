@@ -8,14 +8,14 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::to_u64;
 use zvf_model::{Extent, Kind};
 
 use super::Ingest;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::level_columns::{Columns, Grouping};
-use crate::objects::{ObjectField, common_type, put_values};
+use crate::objects::{ObjectField, common_type};
 use crate::routed::RoutedBatch;
 use crate::stages::{
     FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile,
@@ -102,7 +102,7 @@ impl Ingest {
         if slice.elements > 0 {
             let columns = self.elements.finish_columns();
             slice.files.push(write_elements(stem, &self.elements, &columns, stop)?);
-            self.elements.clear()?;
+            self.elements.clear();
         }
         slice.columns = self.columns.as_mut().map(Columns::record);
         slice.element_attributes =
@@ -151,10 +151,10 @@ impl ObjectSpill {
     ) -> Result<()> {
         let given = fields.iter().filter(|(_, field)| *field.name == *name);
         let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
-        let (dtype, width) = common_type(kind, given.iter().map(|(_, field)| *field))?;
-        let put = |to: &mut [u8], from: &[u8]| put_values(to, from, usize_from_u32(width));
+        let types = given.iter().map(|(_, field)| (field.column.dtype(), field.column.width()));
+        let ty = common_type(kind, name, types)?;
         let suffix = format!("field-{}", self.fields.len());
-        let (record, left) = write_field(target, &suffix, (dtype, width), &given, put, stop)?;
+        let (record, left) = write_field(target, &suffix, ty, &given, stop)?;
         self.fields.push(record);
         self.keep(&suffix, left);
         Ok(())

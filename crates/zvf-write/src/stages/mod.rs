@@ -59,7 +59,7 @@ pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::sort_key;
 pub(crate) use sorted::{
-    BLOCK_KEY, ExternalSorter, KWayMerge, MAX_BLOCK, Runs, number_u64, sort_key_u64,
+    BLOCK_KEY, Destination, ExternalSorter, KWayMerge, MAX_BLOCK, Runs, number_u64, sort_key_u64,
 };
 pub(crate) use step_output::{StepOutput, Target};
 
@@ -68,7 +68,6 @@ use crate::error::{LostCells, task_error};
 use crate::group_table::GroupTable;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
-use crate::pairs::Pairs;
 use crate::report::{Notice, Report};
 use crate::schema::Schema;
 
@@ -96,7 +95,7 @@ pub(crate) struct Outcome {
     /// The ids of all objects.
     pub(crate) ids: Ids,
     /// The locations of vertices, by running number, if requested.
-    pub(crate) placed: Vec<(Kind, Pairs)>,
+    pub(crate) placed: Option<StepOutput>,
 }
 
 /// Returns the number of `join` steps: one per slice with links, or none.
@@ -255,10 +254,8 @@ impl Stages {
             kinds: Vec::new(),
         };
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
-        let (kind, count) = (schema.kind, merged.vertex_count());
-        let left = self.cells.into_iter().filter(|_| merged.records_locations);
-        let placed = left.map(|(_, left)| (kind, Pairs::new(left.places.into_records(), count)));
-        let placed = placed.collect();
+        let left = self.cells.pop().filter(|_| merged.records_locations);
+        let placed = left.map(|(_, left)| left.places.into_records());
         let explicit = merged.has_explicit_edges();
         let (dense, keeps_columns) = (merged.options.dense, merged.options.keeps_columns());
         Ok(Outcome { schema, bounds, grouped, dense, keeps_columns, explicit, report, ids, placed })
@@ -299,7 +296,7 @@ impl Stages {
         (frame, step): (&Frame<'_>, &link_cells::Step<'_>),
         (inside, segments): (bool, &BTreeSet<Vec<Vec<i64>>>),
     ) -> Result<Vec<CellSink>> {
-        let mut sinks = Arrays::new(frame, &merged.columns, merged.meaning())?.into_sinks();
+        let mut sinks = Arrays::new(frame, &merged.columns)?.into_sinks();
         if step.elements {
             sinks.push(step.index(frame)?);
             sinks.extend(step.links.segment(frame, &step.zero, inside)?.into_sinks());

@@ -38,6 +38,7 @@ use crate::columns::{Attribute, row_bytes};
 use crate::elements::Elements;
 use crate::error::{count_u32, task_error};
 use crate::level_columns::{Columns, Grouping};
+use crate::objects::put_values;
 use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -312,7 +313,6 @@ pub(crate) fn write_field(
     suffix: &str,
     (dtype, width): (Dtype, u32),
     given: &[(&[i64], &Field)],
-    put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
 ) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>))> {
     let stride = row_bytes(dtype, width);
@@ -321,7 +321,7 @@ pub(crate) fn write_field(
     let mut at = 0_u64;
     for (ids, field) in given {
         for (row, id) in ids.iter().enumerate() {
-            put(&mut value, field.column.row(row));
+            put_values(&mut value, field.column.row(row), usize_from_u32(width));
             sorter.push(&[&sort_key(*id), &sort_key_u64(at), &value])?;
             at += 1;
         }
