@@ -15,7 +15,7 @@
 //!   level_columns
 //! stages                                     the steps that assemble cells from slices, in memory or in files
 //! types, cells, link, draco, geometry_path   cells: rows, fragments, attributes, links
-//! level, group_table                         documents and arrays beside the cells
+//! level, group_table, parametric             documents and arrays beside the cells
 //! tasks                                      the same steps, shared by many processes
 //! pairs, blocks, id_runs, spill_folder       sorted lists and the folder for data larger than memory
 //! stop, error
@@ -48,6 +48,7 @@ mod link;
 mod objects;
 mod options;
 mod pairs;
+mod parametric;
 mod report;
 mod route;
 mod routed;
@@ -66,6 +67,7 @@ pub use group_table::GroupTable;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
 pub use pairs::{PairReader, PairSorter, Pairs};
+pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;
 pub use sink::StoreSink;

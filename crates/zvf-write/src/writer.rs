@@ -18,6 +18,7 @@ use zvf_store::Build;
 use crate::kinds::{KindWriter, Kinds};
 use crate::level::convention;
 use crate::pairs::Pairs;
+use crate::parametric::ShapeTable;
 use crate::stages::Outcome;
 use crate::{Report, Schema, WriteOptions};
 
@@ -57,6 +58,7 @@ use crate::{Report, Schema, WriteOptions};
 pub struct Writer {
     build: Build,
     kinds: Kinds,
+    shapes: Option<ShapeTable>,
     headers: Vec<(String, Object)>,
     name: String,
     compat: bool, // the root is that of the reference implementation
@@ -93,7 +95,7 @@ impl Writer {
     fn from_build(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
         let name = store_name(&schema, address);
         let (kinds, compat) = (Kinds::new(&schema, options), options.compat);
-        Self { build, kinds, headers: Vec::new(), name, compat }
+        Self { build, kinds, shapes: None, headers: Vec::new(), name, compat }
     }
 
     /// Adds vertices, their attributes, their objects, and elements between them. If the schema has
@@ -180,6 +182,11 @@ impl Writer {
         self.headers.push((format.to_owned(), header));
     }
 
+    /// Adds objects that are given by the coefficients of an equation.
+    pub fn declare_parametric(&mut self, shapes: ShapeTable) {
+        self.shapes = Some(shapes);
+    }
+
     /// Writes everything and makes the store visible.
     ///
     /// # Errors
@@ -254,7 +261,7 @@ impl LevelWriter {
         Self { writer: Writer::from_build(build.clone(), "", schema, options), level }
     }
 
-    /// Returns the writer of vertices, elements, objects and groups. Headers do not belong to a level.
+    /// Returns the writer of vertices, elements, objects and groups. Headers and shapes do not belong to a level.
     pub const fn writer(&mut self) -> &mut Writer {
         &mut self.writer
     }

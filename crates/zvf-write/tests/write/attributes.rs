@@ -9,6 +9,7 @@ use zvf_model::{
     Parts, Value,
 };
 use zvf_store::CodecPipeline;
+use zvf_write::ShapeTable;
 
 use crate::given::{begin, floats, open, read, schema, texts};
 
@@ -49,6 +50,11 @@ async fn vertices_have_attributes_of_every_type() {
     let (memory, mut writer) = begin(schema).await;
     writer.push(&batch).unwrap();
     writer.header("las", json!({"version": [1, 4]}).as_object().unwrap().clone());
+    let mut shapes = ShapeTable::new();
+    shapes.add(ShapeTable::PLANE, "floor", &[0.0, 0.0, 1.0, 2.0]).unwrap();
+    let cone = shapes.add_type("cone", &["angle"]);
+    shapes.add(cone, "hat", &[0.5]).unwrap();
+    writer.declare_parametric(shapes);
     writer.finish().await.unwrap();
 
     let found = read(memory.clone()).await;
@@ -71,6 +77,9 @@ async fn vertices_have_attributes_of_every_type() {
     assert_eq!(specs.find("vertex", "float32_1").unwrap().unit.as_deref(), Some("m"));
     let header = zvf_model::header(&store, "las").await.unwrap().unwrap();
     assert_eq!(header["version"], json!([1, 4]));
+    let shapes =
+        zvf_model::Parametric::open(&store).await.unwrap().unwrap().shapes().await.unwrap();
+    assert_eq!(shapes.len(), 2);
 }
 
 #[tokio::test]
