@@ -22,14 +22,14 @@ use futures_util::stream::{self, BoxStream};
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
 };
 use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
-use zvf_store::Store;
+use zvf_store::{Store, fill_item};
 
 use crate::Error;
 
@@ -440,11 +440,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     if values.absent_rows().is_empty() || dtype.kind != DtypeKind::Float {
         return Ok(attribute.field(column.clone()));
     }
-    let nan: Vec<u8> = match dtype.size {
-        2 => vec![0x00, 0x7e],
-        4 => f32::NAN.to_le_bytes().to_vec(),
-        _ => f64::NAN.to_le_bytes().to_vec(),
-    };
+    let nan = fill_item(FillValue::float(f64::NAN).fill(), dtype);
     let nan = nan.repeat(usize_from_u32(column.width()));
     let mut all = ColumnBuilder::empty_like(column);
     for row in 0..column.len() {

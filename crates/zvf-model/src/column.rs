@@ -148,6 +148,20 @@ impl Column {
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
         to_float(&self.value(i, c))
     }
+
+    /// Returns all values as floats, row by row: large integers are rounded, and text becomes NaN.
+    #[must_use]
+    pub fn floats(&self) -> Vec<f64> {
+        if let Some(values) = self.as_slice::<f64>() {
+            return values.to_vec();
+        }
+        if let Some(values) = self.as_slice::<f32>() {
+            return values.iter().map(|x| f64::from(*x)).collect();
+        }
+        let width = usize_from_u32(self.width);
+        let places = (0..self.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+        places.map(|(row, c)| self.float(row, c).unwrap_or(f64::NAN)).collect()
+    }
 }
 
 /// Builds a column from rows; each is copied once.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use thiserror::Error;
 use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
@@ -70,7 +72,8 @@ impl Field {
 }
 
 /// The categories of a dictionary-encoded attribute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(Vec<Json>, Option<i64>)", into = "(Vec<Json>, Option<i64>)")]
 pub struct Categories {
     values: Arc<[Value]>,
     missing: Option<i64>,
@@ -153,6 +156,18 @@ impl Categories {
     }
 }
 
+impl From<(Vec<Json>, Option<i64>)> for Categories {
+    fn from((values, missing): (Vec<Json>, Option<i64>)) -> Self {
+        Self::new(values.iter().map(category).collect(), missing)
+    }
+}
+
+impl From<Categories> for (Vec<Json>, Option<i64>) {
+    fn from(categories: Categories) -> Self {
+        (categories.values.iter().map(Json::from).collect(), categories.missing)
+    }
+}
+
 /// A code without a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
@@ -173,7 +188,7 @@ impl From<BadCode> for zvf_error::Error {
 }
 
 /// Returns a category as a value; JSON values without a matching type stay text.
-pub(crate) fn category(value: &serde_json::Value) -> Value {
+pub(crate) fn category(value: &Json) -> Value {
     if let Some(text) = value.as_str() {
         Value::from(text)
     } else if let Some(flag) = value.as_bool() {

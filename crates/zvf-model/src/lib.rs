@@ -5,7 +5,8 @@
 //! `zvf-write` lays out, `zvf-store` fetches.
 //!
 //! ```text
-//! kind, id, bounds, value, column, field, batch   words without a store: kinds, numbers, boxes, columns, batches
+//! kind, id, bounds, extent, value, column,        words without a store: kinds, numbers, boxes, columns, batches
+//!   field, batch
 //! level                                           one level: positions, fragments, attributes
 //! links, skeleton                                 links of a level, and the parents of the vertices of a skeleton
 //! objects, owners                                 from objects to their fragments, and back
@@ -20,6 +21,7 @@ mod batch;
 mod bounds;
 mod column;
 mod composite;
+mod extent;
 mod field;
 pub mod flow;
 mod groups;
@@ -40,6 +42,7 @@ pub use batch::{BadBatch, Batch, Elements, Part, Parts};
 pub use bounds::{BadBounds, Bounds};
 pub use column::{BadColumn, Column, ColumnBuilder, NativeType};
 pub use composite::ExtraGeometry;
+pub use extent::Extent;
 pub use field::{BadCode, Categories, Field};
 pub use groups::{Groups, Members};
 pub use id::{LevelId, ObjectId};

@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde_json::Value as Json;
+
 /// One value.
 ///
 /// ```
@@ -101,6 +103,20 @@ impl fmt::Display for Value {
 
 /// Magnitudes that are written without an exponent.
 const PLAIN: std::ops::Range<f64> = 1e-5..1e16;
+
+impl From<&Value> for Json {
+    /// Returns the value in JSON; null for a float that is not finite.
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Int(value) => (*value).into(),
+            Value::UInt(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::Text(value) => value.as_str().into(),
+        }
+    }
+}
 
 impl From<bool> for Value {
     fn from(value: bool) -> Self {

@@ -12,7 +12,7 @@ use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
-use crate::columns::{Points, counts, distance_sq, floats, gather, put};
+use crate::columns::{Points, counts, distance_sq, gather, put};
 use crate::error::{setting_error, unsupported_error};
 use crate::rows::{Buckets, NONE, row_number};
 use crate::rule::Aggregation;
@@ -145,7 +145,7 @@ impl Clusters {
         weights: Option<&[u64]>,
         aggregate: fn(&Found) -> f64,
     ) -> Result<Column> {
-        let (width, values) = (usize_from_u32(column.width()), floats(column));
+        let (width, values) = (usize_from_u32(column.width()), column.floats());
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::with_capacity(width * 8);
             for c in 0..width {
@@ -307,7 +307,7 @@ mod tests {
 
     fn aggregate(field: &Field, rule: Aggregation, weights: Option<&[u64]>) -> Vec<f64> {
         let clusters = Clusters::new(&[1, 0, 1, NONE, 1], 2);
-        floats(&clusters.field(field, rule, weights).unwrap().unwrap().column)
+        clusters.field(field, rule, weights).unwrap().unwrap().column.floats()
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
             let field = field("int16", 1, &[values.clone(), appended].concat());
             let clusters = Clusters::new(&vec![0; field.column.len()], 1);
             let mode = clusters.field(&field, Aggregation::Mode, None).unwrap().unwrap();
-            assert_eq!(floats(&mode.column), [expected]);
+            assert_eq!(mode.column.floats(), [expected]);
         }
     }
 
@@ -361,7 +361,7 @@ mod tests {
     fn wide_columns_are_aggregated_per_value_and_by_head() {
         let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let clusters = Clusters::new(&[0, 0, 0], 1).with_heads(vec![2]);
-        let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
+        let values = |rule| clusters.field(&pairs, rule, None).unwrap().unwrap().column.floats();
         assert_eq!(
             (values(Aggregation::Mean), values(Aggregation::First)),
             (vec![3.0, 4.0], vec![5.0, 6.0])

@@ -8,19 +8,6 @@ use zvf_model::{Column, ColumnBuilder};
 
 use crate::rows::row_number;
 
-/// Returns all values of a column, row by row; NaN for values that are not numbers.
-pub(crate) fn floats(column: &Column) -> Vec<f64> {
-    if let Some(values) = column.as_slice::<f64>() {
-        return values.to_vec();
-    }
-    if let Some(values) = column.as_slice::<f32>() {
-        return values.iter().map(|x| f64::from(*x)).collect();
-    }
-    let width = usize_from_u32(column.width());
-    let rows = 0..column.len();
-    rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
-}
-
 /// Positions as floats.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Points {
@@ -30,7 +17,7 @@ pub(crate) struct Points {
 
 impl Points {
     pub(crate) fn from_column(positions: &Column) -> Self {
-        Self { axes: usize_from_u32(positions.width()), values: floats(positions) }
+        Self { axes: usize_from_u32(positions.width()), values: positions.floats() }
     }
 
     /// Returns the positions as a column like `positions`.
@@ -143,15 +130,15 @@ mod tests {
             ("float16", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
         ] {
             let column = column(dtype.parse::<Dtype>().unwrap(), 1, &values).unwrap();
-            assert_eq!(floats(&column), expected, "{dtype}");
+            assert_eq!(column.floats(), expected, "{dtype}");
         }
     }
 
     #[test]
     fn rows_are_gathered_and_joined() {
         let source = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
-        assert_eq!(floats(&gather(&source, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(floats(&gather(&source, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+        assert_eq!(gather(&source, &[1, 0, 1]).floats(), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(gather(&source, &[0, 1, 1]).floats(), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
         assert_eq!(join(&[&source, &source]).len(), 4);
     }
 }

@@ -113,20 +113,13 @@ impl LineageWriter {
         let Some(folder) = self.folder else {
             return Ok((self.writer.finish(edit_level).await?, Vec::new()));
         };
-        let sorters = self.parents.iter().map(|(kind, _)| (*kind, folder.sorter()));
-        let mut placed: Vec<(Kind, PairSorter)> = sorters.collect();
-        let mut record_location = |kind, number, chunk: u32, row: u32| {
-            let sorter = placed.iter_mut().find(|(other, _)| *other == kind);
-            let place = u64::from(chunk) << 32 | u64::from(row);
-            // A kind that was never started has no vertices.
-            sorter.map_or(Ok(()), |(_, sorter)| sorter.push(number, place))
-        };
-        let report = self.writer.finish_placed(edit_level, &mut record_location).await?;
+        let (report, placed) = self.writer.finish_placed(edit_level).await?;
         let mut all = Vec::new();
-        for ((kind, parents), (_, placed)) in self.parents.into_iter().zip(placed) {
-            let mut settled = folder.sorter();
-            let (parents, placed) = (parents.finish()?, placed.finish()?);
-            parents.merge_join(&placed, |fine, coarse| settled.push(fine, coarse))?;
+        for (kind, parents) in self.parents {
+            let (mut settled, parents) = (folder.sorter(), parents.finish()?);
+            for (_, placed) in placed.iter().filter(|(other, _)| *other == kind) {
+                parents.merge_join(placed, |fine, coarse| settled.push(fine, coarse))?;
+            }
             let settled = settled.finish()?;
             check_same("vertices of a level that stand for others", parents.len(), settled.len())?;
             all.push((kind, settled));

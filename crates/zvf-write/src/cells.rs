@@ -20,7 +20,7 @@ use crate::chunks::{ChunkTable, Order, widen};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::DracoPlan;
 use crate::geometry_path::GeometryPath;
-use crate::level_columns::Columns;
+use crate::level_columns::{Columns, Grouping};
 use crate::routed::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -157,11 +157,7 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    pub(crate) fn new(
-        frame: &Frame<'_>,
-        described: &Columns,
-        meaning: Meaning<'_>,
-    ) -> Result<Self> {
+    pub(crate) fn new(frame: &Frame<'_>, described: &Columns) -> Result<Self> {
         let draco = frame.draco(described.positions)?;
         let vertices = Vertices::new(described.positions, Vec::new());
         let vertices = match draco {
@@ -170,7 +166,7 @@ impl Arrays {
         };
         let vertices = vertices.to_attributes();
         let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
-        let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.options.compat;
+        let owned = described.grouping != Grouping::Bins && !frame.options.compat;
         let owners = || {
             let column = ColumnAttributes::new(FRAGMENT, OWNER, Dtype::INT64, 1, Vec::new());
             frame.numbers(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
@@ -293,8 +289,8 @@ fn describe_column(
         encoding: encoding.dictionary.as_ref().map(|_| CellEncoding::Dictionary.into()),
         dictionary: encoding.dictionary.clone(),
         declared_categorical: attribute.categorical,
-        unit: attribute.unit.as_deref().map(str::to_owned),
-        description: attribute.description.as_deref().map(str::to_owned),
+        unit: attribute.unit.clone(),
+        description: attribute.description.clone(),
         ..column
     }
 }

@@ -20,35 +20,24 @@ use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::error::{code_error, count_u32, unfit_error};
 
-/// The properties of one column.
-#[derive(Clone, Debug)]
+/// The properties of one column, also as another process receives them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attribute {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: String,
     dtype: Dtype, // as given
     pub(crate) width: u32,
     categories: Option<Categories>,
-    pub(crate) unit: Option<Arc<str>>,
-    pub(crate) description: Option<Arc<str>>,
+    pub(crate) unit: Option<String>,
+    pub(crate) description: Option<String>,
     pub(crate) categorical: Option<bool>,
+    #[serde(rename = "texts")]
+    listed: Option<Vec<String>>, // by their codes, from another process
+    #[serde(skip)]
     texts: Option<Texts>, // where the type given is text and cells hold codes
 }
 
-/// A column in the form in which another process receives it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AttributeRecord {
-    pub(crate) name: String,
-    dtype: String,
-    width: u32,
-    categories: Option<(Vec<Json>, Option<i64>)>,
-    unit: Option<String>,
-    description: Option<String>,
-    categorical: Option<bool>,
-    /// The texts by code, if cells contain codes of texts.
-    pub(crate) texts: Option<Vec<String>>,
-}
-
 /// Texts and their provisional codes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Texts {
     codes: HashMap<String, u32>,
 }
@@ -66,11 +55,11 @@ impl Attribute {
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
         let or_declared = |given: &Option<Arc<str>>, declared: Option<&String>| {
-            given.clone().or_else(|| declared.map(|text| text.as_str().into()))
+            given.as_deref().map(str::to_owned).or_else(|| declared.cloned())
         };
         let coded = codes_text && dtype.kind == DtypeKind::Text && field.column.width() == 1;
         Self {
-            name: field.name.clone(),
+            name: field.name.to_string(),
             dtype,
             width: field.column.width(),
             categories: field.categories.clone(),
@@ -80,52 +69,30 @@ impl Attribute {
                 spec.and_then(|spec| spec.description.as_ref()),
             ),
             categorical: spec.filter(|spec| spec.categorical).map(|_| true),
+            listed: None,
             texts: coded.then(Texts::default),
         }
     }
 
     /// Returns the data that another process needs, with the texts so far; later texts get new
     /// codes.
-    pub(crate) fn record(&mut self) -> AttributeRecord {
-        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
-        let categories = self.categories.as_ref();
-        AttributeRecord {
-            name: self.name.to_string(),
-            dtype: self.dtype.to_string(),
-            width: self.width,
-            categories: categories
-                .map(|c| (c.values().iter().map(json).collect(), c.missing_code())),
-            unit: text(&self.unit),
-            description: text(&self.description),
-            categorical: self.categorical,
-            texts: self.texts.as_mut().map(Texts::take),
-        }
+    pub(crate) fn record(&mut self) -> Self {
+        let listed = self.texts.as_mut().map(Texts::take);
+        Self { listed, ..self.clone() }
     }
 
-    /// Returns the attribute from another process, without its texts.
-    pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self> {
-        let text = |text: &Option<String>| text.as_deref().map(Arc::from);
-        let categories = record.categories.as_ref();
-        let (dtype, width) = (record.dtype.parse::<Dtype>()?, record.width);
-        Column::empty(dtype, width)?; // a row fits in memory
-        Ok(Self {
-            name: record.name.as_str().into(),
-            dtype,
-            width,
-            categories: categories.map(|(values, missing)| {
-                Categories::new(values.iter().map(value).collect(), *missing)
-            }),
-            unit: text(&record.unit),
-            description: text(&record.description),
-            categorical: record.categorical,
-            texts: record.texts.as_ref().map(|_| Texts::default()),
-        })
+    /// Takes the texts that came from another process, if cells hold codes.
+    pub(crate) fn take_texts(&mut self) -> Result<Option<Vec<String>>> {
+        Column::empty(self.dtype, self.width)?; // a row fits in memory
+        self.texts = self.listed.as_ref().map(|_| Texts::default());
+        Ok(self.listed.take())
     }
 
-    /// Adds the texts of another process. Returns the local code of each.
-    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Result<Vec<u32>> {
+    /// Adds the texts of another process. Returns the local code of each, if cells hold codes.
+    pub(crate) fn merge_texts(&mut self, texts: Option<Vec<String>>) -> Result<Option<Vec<u32>>> {
+        let Some(texts) = texts else { return Ok(None) };
         let merged = self.texts.get_or_insert_default();
-        texts.iter().map(|text| merged.code(text.clone())).collect()
+        texts.into_iter().map(|text| merged.code(text)).collect::<Result<_>>().map(Some)
     }
 
     /// Returns the number of bytes of one stored row.
@@ -134,11 +101,6 @@ impl Attribute {
             Some(_) => 4,
             None => row_bytes(self.dtype, self.width),
         }
-    }
-
-    /// Returns an empty column.
-    pub(crate) fn empty(&self) -> Result<Column> {
-        self.own_column(Bytes::new())
     }
 
     /// Returns rows as a column; texts are codes.
@@ -188,7 +150,7 @@ impl Attribute {
             return texts.encoding();
         }
         let dictionary = self.categories.as_ref().map(|categories| Dictionary {
-            categories: categories.values().iter().map(json).collect(),
+            categories: categories.values().iter().map(Json::from).collect(),
             ordered: false,
             missing: categories.missing_code(),
         });
@@ -255,32 +217,6 @@ impl ColumnEncoding {
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
-    }
-}
-
-/// Converts a value from JSON.
-fn value(json: &Json) -> Value {
-    match json {
-        Json::Bool(value) => Value::Bool(*value),
-        Json::Number(n) => match (n.as_i64(), n.as_u64()) {
-            (Some(n), _) => Value::Int(n),
-            (None, Some(n)) => Value::UInt(n),
-            (None, None) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::Text(text.clone()),
-        Json::Null | Json::Array(_) | Json::Object(_) => Value::Null,
-    }
-}
-
-/// Converts a value to JSON.
-pub(crate) fn json(value: &Value) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Int(value) => (*value).into(),
-        Value::UInt(value) => (*value).into(),
-        Value::Float(value) => (*value).into(),
-        Value::Text(value) => value.as_str().into(),
     }
 }
 

@@ -73,15 +73,16 @@ impl Elements {
     }
 
     /// Removes all elements, but keeps their description.
-    pub(crate) fn clear(&mut self) -> Result<()> {
+    pub(crate) fn clear(&mut self) {
         self.vertices.clear();
-        self.columns = crate::level_columns::new_builders(&self.attributes)?;
-        Ok(())
     }
 
-    /// Returns the attributes, one column each, in stored form.
+    /// Takes the attributes, one column each, in stored form.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
-        std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
+        let taken = std::mem::take(&mut self.columns).into_iter();
+        let columns: Vec<Column> = taken.map(ColumnBuilder::finish).collect();
+        self.columns = columns.iter().map(ColumnBuilder::empty_like).collect();
+        columns
     }
 
     /// Returns the vertices of all elements.
@@ -105,7 +106,7 @@ pub(crate) fn take_columns(
     what: &str,
 ) -> Result<Vec<Column>> {
     let is_unknown =
-        |field: &&Field| attributes.iter().all(|attribute| attribute.name != field.name);
+        |field: &&Field| attributes.iter().all(|attribute| *attribute.name != *field.name);
     if let Some(field) = fields.iter().find(is_unknown) {
         let names: Vec<&str> = attributes.iter().map(|attribute| &*attribute.name).collect();
         let expected = format!("one of the first batch ({})", names.join(", "));
@@ -113,7 +114,7 @@ pub(crate) fn take_columns(
     }
     let mut columns = Vec::with_capacity(attributes.len());
     for attribute in attributes {
-        let mut named = fields.iter().filter(|field| field.name == attribute.name);
+        let mut named = fields.iter().filter(|field| *field.name == *attribute.name);
         let (Some(field), None) = (named.next(), named.next()) else {
             let expected = format!("{:?}, once, as in the first batch", &*attribute.name);
             return Err(unfit_error(kind, what, expected, "none or several"));

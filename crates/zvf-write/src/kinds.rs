@@ -20,17 +20,16 @@ use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{Dtype, GroupDoc, LevelDoc};
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Column, Field, Kind, ObjectId};
+use zvf_model::{Batch, Column, Extent, Field, Kind, ObjectId};
 use zvf_store::Build;
 
 use crate::error::{setting_error, two_kinds_error};
-use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::level::vertex_count;
-use crate::stages::Outcome;
-use crate::stages::{Ids, KWayMerge, VERTEX_COUNT, for_each_place};
+use crate::pairs::Pairs;
+use crate::stages::{Ids, KWayMerge, Outcome, VERTEX_COUNT};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteOptions};
 
@@ -91,24 +90,24 @@ impl Kinds {
         Ok(self.writer_for_kind(kind))
     }
 
-    /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the
-    /// locations of vertices, if they were recorded.
+    /// Writes level `number`; `edit_level` may change its documents. Also returns the locations of
+    /// vertices, if they were recorded.
     pub(crate) async fn finish(
         self,
         build: &Build,
         number: u32,
         mut edit_level: impl FnMut(Kind, &mut LevelDoc),
-        mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<()>,
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, Vec<(Kind, Pairs)>)> {
         let Self { mut all, groups, .. } = self;
         let first = all.remove(0);
         let (kind, stop) = (first.schema.kind, first.stop_flag());
         let geometry = GeometryPath::level(number);
         // Before the document of the level, which names what the level does not have.
         groups.write_at(build, geometry, kind).await?;
-        let mut level = finish(first, build, geometry, &mut edit_level, &mut placed).await?;
+        let (mut level, mut placed) =
+            first.finish(build, geometry, |level| edit_level(kind, level)).await?;
         if all.is_empty() {
-            return Ok(level);
+            return Ok((level, placed));
         }
         let mut bounds = (level.report.vertices > 0).then(|| level.bounds.clone());
         let mut ids = vec![(kind, std::mem::take(&mut level.ids))];
@@ -117,12 +116,14 @@ impl Kinds {
         for ingest in all {
             let kind = ingest.schema.kind;
             let geometry = GeometryPath::for_extra_kind(number, kind);
-            let outcome = finish(ingest, build, geometry, &mut edit_level, &mut placed).await?;
+            let (outcome, more) =
+                ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
-                bounds = bounds.into_iter().chain([outcome.bounds]).reduce(union);
+                bounds = bounds.into_iter().chain([outcome.bounds]).reduce(Extent::union);
             }
             level.grouped |= outcome.grouped;
+            placed.extend(more);
             level.schema.extra_kinds.push(kind);
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
@@ -132,26 +133,8 @@ impl Kinds {
         build.group(&geometry.path("geometry_index"), &index).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
         level.report = Report::from_kinds(reports);
-        Ok(level)
+        Ok((level, placed))
     }
-}
-
-/// Writes one kind, and passes on the locations of its vertices.
-async fn finish(
-    ingest: Ingest,
-    build: &Build,
-    geometry: GeometryPath,
-    edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
-    placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<()>,
-) -> Result<Outcome> {
-    let kind = ingest.schema.kind;
-    let (scratch, stop) = (ingest.scratch.clone(), ingest.stop_flag()); // the scratch folder may hold the locations
-    let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
-    if let Some(places) = &outcome.placed {
-        for_each_place(places, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
-    }
-    drop(scratch);
-    Ok(outcome)
 }
 
 /// Writes geometry of one kind for a [`Writer`](crate::Writer).

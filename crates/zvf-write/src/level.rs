@@ -1,13 +1,13 @@
 //! Metadata of a level and its root: bounds, kind, convention of links, and the document of the
 //! level.
 
+use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_metadata::{LevelDoc, LinksConvention};
-use zvf_model::Kind;
+use zvf_model::{Extent, Kind};
 use zvf_store::Build;
 
 use crate::Outside;
-use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level_columns::Columns;
 use crate::schema::Schema;
@@ -27,7 +27,7 @@ pub(crate) fn bounds(
         (Some(declared), found) => {
             let corners = [declared.low().to_vec(), declared.high().to_vec()];
             match found.filter(|_| outside == Outside::Expand) {
-                Some(found) => union(corners, found),
+                Some(found) => Extent::union(corners, found),
                 None => corners,
             }
         }
@@ -89,7 +89,7 @@ impl LevelDescription<'_> {
             let axes = self.schema.axes.iter().map(|axis| &axis.name);
             level.chunk_dims = Some([name].into_iter().chain(axes).cloned().collect());
             level.chunk_attribute_name = Some(name.clone());
-            level.chunk_attribute_values = Some(values.iter().map(crate::columns::json).collect());
+            level.chunk_attribute_values = Some(values.iter().map(Json::from).collect());
         }
         Ok(level)
     }

@@ -5,15 +5,16 @@
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
 use zvf_metadata::Dtype;
-use zvf_model::{Column, ColumnBuilder};
+use zvf_model::Column;
 
-use crate::columns::{Attribute, AttributeRecord, row_bytes};
+use crate::columns::{Attribute, row_bytes};
 
-/// The columns of the first batch.
-#[derive(Debug)]
+/// The columns of the first batch, also as another process receives them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Columns {
     pub(crate) positions: Dtype,
-    /// Components per position.
+    /// Components per position: the schema gives them in another process.
+    #[serde(skip)]
     pub(crate) width: u32,
     pub(crate) vertex: Vec<Attribute>,
     pub(crate) fragment: Vec<Attribute>,
@@ -27,20 +28,12 @@ impl Columns {
         Self { positions: Dtype::FLOAT32, width, vertex, fragment, grouping: Grouping::Bins }
     }
 
-    /// Returns the columns from another process, without texts.
-    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self> {
-        let attributes = |records: &[AttributeRecord]| {
-            records.iter().map(Attribute::from_record).collect::<Result<_>>()
-        };
-        let positions = record.positions.parse::<Dtype>()?;
-        Column::empty(positions, width)?; // a row fits in memory
-        Ok(Self {
-            positions,
-            width,
-            vertex: attributes(&record.vertex)?,
-            fragment: attributes(&record.fragment)?,
-            grouping: record.grouping,
-        })
+    /// Takes the texts of each attribute that came from another process, and adds what it does not
+    /// send.
+    pub(crate) fn take_texts(&mut self, width: u32) -> Result<Vec<Option<Vec<String>>>> {
+        Column::empty(self.positions, width)?; // a row fits in memory
+        self.width = width;
+        self.attributes_mut().map(Attribute::take_texts).collect()
     }
 
     /// Returns attributes of vertices, then of fragments.
@@ -70,23 +63,11 @@ impl Columns {
     }
 
     /// Returns the columns for another process, with the texts so far.
-    pub(crate) fn record(&mut self) -> ColumnsRecord {
-        ColumnsRecord {
-            positions: self.positions.to_string(),
-            vertex: self.vertex.iter_mut().map(Attribute::record).collect(),
-            fragment: self.fragment.iter_mut().map(Attribute::record).collect(),
-            grouping: self.grouping,
-        }
+    pub(crate) fn record(&mut self) -> Self {
+        let record = |all: &mut [Attribute]| all.iter_mut().map(Attribute::record).collect();
+        let (vertex, fragment) = (record(&mut self.vertex), record(&mut self.fragment));
+        Self { vertex, fragment, ..*self }
     }
-}
-
-/// The columns of all batches of a slice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ColumnsRecord {
-    pub(crate) positions: String,
-    pub(crate) vertex: Vec<AttributeRecord>,
-    pub(crate) fragment: Vec<AttributeRecord>,
-    pub(crate) grouping: Grouping,
 }
 
 /// The content of fragments.
@@ -95,13 +76,4 @@ pub(crate) enum Grouping {
     Bins,
     Objects,
     Runs,
-}
-
-/// Returns empty builders of columns of the same types.
-pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>> {
-    let empty = attributes.iter().map(|attribute| {
-        let column: Column = attribute.empty()?;
-        Ok(ColumnBuilder::empty_like(&column))
-    });
-    empty.collect()
 }

@@ -11,7 +11,7 @@
 //! ```text
 //! writer, kinds, schema, options, report     the interface: a store, or one level of one, from batches
 //! ingest, route, routed, buffer, chunks,       from batches to routed rows, and from these to slices
-//!   elements, objects, extent, columns,
+//!   elements, objects, bounds, columns,
 //!   level_columns
 //! stages                                     the steps that assemble cells from slices, in memory or in files
 //! types, cells, link, draco, geometry_path   cells: rows, fragments, attributes, links
@@ -29,6 +29,7 @@
 struct Guide;
 
 mod blocks;
+mod bounds;
 mod buffer;
 mod cells;
 mod chunks;
@@ -36,7 +37,6 @@ mod columns;
 mod draco;
 mod elements;
 mod error;
-mod extent;
 mod geometry_path;
 mod group_table;
 mod id_runs;

@@ -126,7 +126,7 @@ impl<'a> Links<'a> {
             let says = [("unit", &attribute.unit), ("description", &attribute.description)];
             for (key, text) in says {
                 if let Some(text) = text {
-                    array.extras.insert(key.to_owned(), (&**text).into());
+                    array.extras.insert(key.to_owned(), text.as_str().into());
                 }
             }
             let path = format!("link_attributes/{}/0/{offsets}", path_segment(name));

@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use zvf_error::Result;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{ArrayAttributes as _, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::{Field, Kind, ObjectId};
-use zvf_store::DensePlan;
+use zvf_store::{DensePlan, fill_item};
 
 use crate::columns::decode_texts;
 use crate::error::unfit_error;
@@ -72,14 +72,14 @@ impl Objects {
     }
 }
 
-/// Returns the common type of all these columns: their type, or the longest text.
-pub(crate) fn common_type<'a>(
+/// Returns the common type of all columns of the attribute `name`: their type, or the longest text.
+pub(crate) fn common_type(
     kind: Kind,
-    fields: impl Iterator<Item = &'a Field>,
+    name: &str,
+    types: impl Iterator<Item = (Dtype, u32)>,
 ) -> Result<(Dtype, u32)> {
     let mut found: Option<(Dtype, u32)> = None;
-    for field in fields {
-        let (dtype, width) = (field.column.dtype(), field.column.width());
+    for (dtype, width) in types {
         found = match found {
             None => Some((dtype, width)),
             Some((common, w))
@@ -90,7 +90,7 @@ pub(crate) fn common_type<'a>(
                 Some((Dtype { size: common.size.max(dtype.size), ..common }, w))
             }
             Some((common, w)) => {
-                let what = format!("the object attribute {:?}", &*field.name);
+                let what = format!("the object attribute {name:?}");
                 let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
                 return Err(unfit_error(kind, what, say(common, w), say(dtype, width)));
             }
@@ -135,20 +135,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 
 /// Returns this many null values.
 pub(crate) fn absent_values(dtype: Dtype, values: usize) -> Vec<u8> {
-    let size = saturating_usize(dtype.size); // of a column
-    let value: Vec<u8> = match (dtype.kind, size) {
-        (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Int, _) => {
-            let mut lowest = vec![0; size];
-            lowest.last_mut().into_iter().for_each(|byte| *byte = 0x80);
-            lowest
-        }
-        (DtypeKind::UInt, _) => vec![0xff; size],
-        (DtypeKind::Bool | DtypeKind::Text, _) => vec![0; size],
-    };
-    value.repeat(values)
+    fill_item(sentinel(dtype).fill(), dtype).repeat(values)
 }
 
 /// Returns the null value as a fill value.

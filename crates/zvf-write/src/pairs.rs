@@ -13,7 +13,7 @@ use zvf_format::num::to_u64;
 
 use crate::spill_folder::SpillFolder;
 use crate::stages::{
-    ExternalSorter, KWayMerge, Output, Runs, StepOutput, number_u64, sort_key_u64,
+    Destination, ExternalSorter, KWayMerge, Output, Runs, StepOutput, number_u64, sort_key_u64,
 };
 use crate::stop::StopFlag;
 
@@ -38,7 +38,8 @@ impl SpillFolder {
     /// Returns an empty list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
-        let sorter = ExternalSorter::spilling(self, PAIR);
+        let (place, memory) = (Destination::Spill(self.clone()), self.memory());
+        let sorter = ExternalSorter::new(place, PAIR, memory, &StopFlag::default());
         PairSorter { folder: self.clone(), sorter, count: 0 }
     }
 }
@@ -61,15 +62,26 @@ impl PairSorter {
     /// When the scratch folder fails.
     pub fn finish(self) -> Result<Pairs> {
         let (stored, _) = self.sorter.finish()?;
-        let file = match &stored {
-            StepOutput::Held(_) => Vec::new(),
-            StepOutput::File(path) => vec![path.clone()],
-        };
-        Ok(Pairs { stored, count: self.count, _file: Runs(file), _folder: Some(self.folder) })
+        Ok(Pairs::new(stored, self.count).with_scratch(self.folder))
     }
 }
 
 impl Pairs {
+    /// Returns `count` pairs that are sorted.
+    pub(crate) const fn new(stored: StepOutput, count: u64) -> Self {
+        Self { stored, count, _file: Runs(Vec::new()), _folder: None }
+    }
+
+    /// Returns the same pairs, whose file, if there is one, is in this folder and is removed with
+    /// them.
+    pub(crate) fn with_scratch(self, folder: SpillFolder) -> Self {
+        let file = match &self.stored {
+            StepOutput::Held(_) => Vec::new(),
+            StepOutput::File(path) => vec![path.clone()],
+        };
+        Self { _file: Runs(file), _folder: Some(folder), ..self }
+    }
+
     /// Writes them to a file, which another process can [open](Self::open).
     ///
     /// ```
@@ -109,7 +121,7 @@ impl Pairs {
     pub fn open(path: &Path) -> Result<Self> {
         let size = std::fs::metadata(path).map_err(Error::scratch)?.len();
         let stored = StepOutput::File(path.to_owned());
-        Ok(Self { stored, count: size / to_u64(PAIR), _file: Runs::default(), _folder: None })
+        Ok(Self::new(stored, size / to_u64(PAIR)))
     }
 
     /// Returns the number of pairs; a `u64`, because most are on disk.

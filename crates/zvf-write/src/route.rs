@@ -39,20 +39,7 @@ pub(crate) fn route(
     if let Some(values) = positions.as_slice::<f64>() {
         return axes(values, leading, bins, by_bin, table);
     }
-    axes(&floats(positions), leading, bins, by_bin, table)
-}
-
-/// Returns all values of a column as floats; large integers are rounded.
-pub(crate) fn floats(column: &Column) -> Vec<f64> {
-    if let Some(values) = column.as_slice::<f32>() {
-        return values.iter().copied().map(f64::from).collect();
-    }
-    if let Some(values) = column.as_slice::<f64>() {
-        return values.to_vec();
-    }
-    let width = usize_from_u32(column.width());
-    let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
-    places.map(|(row, c)| column.float(row, c).unwrap_or(f64::NAN)).collect()
+    axes(&positions.floats(), leading, bins, by_bin, table)
 }
 
 fn axes<T: NativeType + Into<f64> + Sync>(

@@ -4,12 +4,10 @@
 //! that leaves no store.
 
 use async_recursion::async_recursion as boxed;
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
     Ome, Root, Token, Version, ZarrVectors,
@@ -19,6 +17,7 @@ use zvf_store::Build;
 
 use crate::kinds::{KindWriter, Kinds};
 use crate::level::convention;
+use crate::pairs::Pairs;
 use crate::parametric::ShapeTable;
 use crate::stages::Outcome;
 use crate::{Report, Schema, WriteOptions};
@@ -117,44 +116,6 @@ impl Writer {
         self.push_with_parts(batch, &[])
     }
 
-    /// Adds every batch of a stream, one at a time.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-    /// use zvf_format::grid::ChunkShape;
-    /// use zvf_metadata::{Axis, Dtype};
-    /// use zvf_model::{Batch, Column, Kind};
-    /// use zvf_write::{Schema, Writer};
-    ///
-    /// let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), ChunkShape::new(&[10.0])?)?;
-    /// let mut writer = Writer::create(&address, schema, Default::default()).await?;
-    /// let batches = [1.0_f32, 12.0].map(|x| {
-    ///     let positions = Column::new(Dtype::FLOAT32, 1, x.to_le_bytes().to_vec().into())?;
-    ///     Ok::<_, zvf_error::Error>(Batch::new(Kind::PointCloud, positions))
-    /// });
-    /// writer.push_stream(futures_util::stream::iter(batches)).await?;
-    /// assert_eq!(writer.finish().await?.chunks, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The first that the stream yields, and as [`Writer::push`].
-    pub async fn push_stream<E: From<Error>>(
-        &mut self,
-        batches: impl Stream<Item = Result<Batch, E>>,
-    ) -> Result<(), E> {
-        let mut batches = pin!(batches);
-        while let Some(batch) = batches.next().await {
-            self.push(&batch?)?;
-        }
-        Ok(())
-    }
-
     /// Adds a batch as [`Writer::push`] does, with attributes of its parts: each fragment gets the values of its part.
     ///
     /// # Errors
@@ -235,11 +196,8 @@ impl Writer {
     /// store then.
     #[boxed]
     pub async fn finish(self) -> Result<Report> {
-        let Self { build, kinds, shapes, headers, name, compat } = self;
-        let outcome = kinds.finish(&build, 0, |_, _| {}, |_, _, _, _| Ok(())).await?;
-        if let Some(shapes) = shapes {
-            shapes.write(&build).await?;
-        }
+        let Self { build, kinds, headers, name, compat } = self;
+        let (outcome, _) = kinds.finish(&build, 0, |_, _| {}).await?;
         publish(build, outcome, &headers, (&name, compat)).await
     }
 }
@@ -315,7 +273,7 @@ impl LevelWriter {
     ///
     /// As [`Writer::finish`].
     pub async fn finish(self, edit_level: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report> {
-        self.finish_placed(edit_level, &mut |_, _, _, _| Ok(())).await
+        Ok(self.finish_placed(edit_level).await?.0)
     }
 
     /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). Must be called
@@ -326,21 +284,21 @@ impl LevelWriter {
         self
     }
 
-    /// Writes the level like [`finish`](Self::finish); then calls `placed`, kind by kind, with the
-    /// running number of each vertex, ascending, the rank of its chunk in numeric order among those
-    /// of its kind at the level, and its row there. It is not called for a level without
-    /// [`with_locations`](Self::with_locations).
+    /// Writes the level like [`finish`](Self::finish). Also returns, for each kind, the running
+    /// number of each vertex and its location: the rank of its chunk in numeric order among those
+    /// of its kind at the level in the upper 32 bits, and its row there in the lower ones. A level
+    /// without [`with_locations`](Self::with_locations) has none.
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish), and as `placed`.
+    /// As [`finish`](Self::finish).
     pub async fn finish_placed(
         self,
         edit_level: impl FnMut(Kind, &mut LevelDoc),
-        placed: &mut (dyn FnMut(Kind, u64, u32, u32) -> Result<()> + Send),
-    ) -> Result<Report> {
+    ) -> Result<(Report, Vec<(Kind, Pairs)>)> {
         let Writer { build, kinds, .. } = self.writer;
-        Ok(kinds.finish(&build, self.level, edit_level, placed).await?.report)
+        let (outcome, placed) = kinds.finish(&build, self.level, edit_level).await?;
+        Ok((outcome.report, placed))
     }
 }
 

@@ -6,7 +6,6 @@
 //! geometry.
 
 use std::fmt;
-use std::ops::{Add, Sub};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,7 +16,7 @@ use zvf_error::{format_count, group_digits};
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Header, Piece};
-use zvf_model::{Column, Kind};
+use zvf_model::{Column, Extent, Kind};
 use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
@@ -159,11 +158,9 @@ impl Layout {
         let mut numbering = Numbering::new(next, recipe.keep_ids);
         let is_one_object = matches!(header.kind, Kind::Graph | Kind::Mesh);
         let is_one_object = is_one_object && !header.objects;
-        let axes = header.axes.len();
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut records: Vec<(String, Json)> = Vec::new();
-        let mut low = vec![f64::INFINITY; axes];
-        let mut high = vec![f64::NEG_INFINITY; axes];
+        let mut extent = Extent::new(header.axes.len());
         let mut cached = Some(Vec::with_capacity(files.len()));
         let readers = std::iter::once(Ok(reader)).chain(readers);
         for (input, (file, reader)) in files.iter().zip(readers).enumerate() {
@@ -204,8 +201,7 @@ impl Layout {
                 }
                 match &piece {
                     Piece::Vertices(batch) => {
-                        let odd = extend_box(&mut low, &mut high, batch.positions());
-                        if let Some((row, x)) = odd {
+                        if let Some((row, x)) = extent.add(batch.positions()) {
                             let row = vertices - file_start + to_u64(row);
                             return Err(in_file(file, not_finite_error(row, &x.to_string())));
                         }
@@ -228,7 +224,7 @@ impl Layout {
             }
             shifts.push(numbering.end(is_one_object).map_err(|error| in_file(file, error))?);
         }
-        let bounds = (vertices > 0).then_some([low, high]);
+        let bounds = extent.corners();
         let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());
         let (chunk, chunks, shard, shard_bytes) = (Vec::new(), None, None, None);
         let mut layout = Self {
@@ -310,85 +306,6 @@ impl Layout {
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
-}
-
-/// Extends a box by `positions`; returns the first coordinate that is not finite, and its row.
-fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
-    // If all rows have the same length, columns of the box need no type dispatch per number.
-    if let (Some(rows), [_, _, _]) = (positions.as_slice::<f32>(), &*low) {
-        return extend_box_of_three(low, high, rows.as_chunks::<3>().0);
-    }
-    if let (Some(rows), [_, _, _]) = (positions.as_slice::<f64>(), &*low) {
-        return extend_box_of_three(low, high, rows.as_chunks::<3>().0);
-    }
-    if let Some(rows) = positions.as_slice::<f32>() {
-        return extend_box_by(low, high, rows.iter().map(|x| f64::from(*x)));
-    }
-    if let Some(rows) = positions.as_slice::<f64>() {
-        return extend_box_by(low, high, rows.iter().copied());
-    }
-    let axes = low.len();
-    let all = (0..positions.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
-    let numbers = all.map(|(row, axis)| positions.float(row, axis).unwrap_or(f64::NAN));
-    extend_box_by(low, high, numbers)
-}
-
-/// The same for rows of three coordinates: four rows at a time, and one by one where a block has a
-/// coordinate that is not finite.
-#[expect(
-    clippy::eq_op,
-    reason = "a number without itself is 0 where it is finite, and NaN elsewhere"
-)]
-fn extend_box_of_three<T>(
-    low: &mut [f64],
-    high: &mut [f64],
-    rows: &[[T; 3]],
-) -> Option<(usize, f64)>
-where
-    T: Copy + Default + PartialOrd + Into<f64> + Add<Output = T> + Sub<Output = T>,
-{
-    for (number, block) in rows.chunks(BLOCK_ROWS).enumerate() {
-        let Some([x, y, z]) = block.first().copied() else { continue }; // a block has rows
-        let first = [x, y, z, x, y, z, x, y, z, x, y, z];
-        let (fours, rest) = block.as_flattened().as_chunks::<12>();
-        let (mut min, mut max, mut sums) = (first, first, [T::default(); 12]);
-        // The last block of four rows is padded with the first row.
-        let mut tail = first;
-        tail.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
-        // One loop each, so that the compiler vectorizes them.
-        for four in fours.iter().chain(std::iter::once(&tail)) {
-            min.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
-            max.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
-            sums.iter_mut().zip(four).for_each(|(to, x)| *to = *to + (*x - *x)); // 0 of finite ones
-        }
-        if sums.iter().any(|sum| *sum != T::default()) {
-            let numbers = block.as_flattened().iter().map(|x| (*x).into());
-            let found = extend_box_by(low, high, numbers);
-            return found.map(|(row, x)| (number * BLOCK_ROWS + row, x));
-        }
-        for corner in min.as_chunks::<3>().0.iter().chain(max.as_chunks::<3>().0) {
-            extend_box_by(low, high, corner.iter().map(|x| (*x).into()));
-        }
-    }
-    None
-}
-
-/// The same by all coordinates of all rows.
-fn extend_box_by(
-    low: &mut [f64],
-    high: &mut [f64],
-    mut numbers: impl Iterator<Item = f64>,
-) -> Option<(usize, f64)> {
-    for row in 0.. {
-        for (low, high) in low.iter_mut().zip(high.iter_mut()) {
-            let x = numbers.next()?;
-            if !x.is_finite() {
-                return Some((row, x));
-            }
-            (*low, *high) = (low.min(x), high.max(x));
-        }
-    }
-    None
 }
 
 /// Expands a single number to all axes; keeps one number per axis.
@@ -521,58 +438,7 @@ fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
     recipe.read.positions.is_none() && columns(first).iter().zip(&columns(second)).any(differ)
 }
 
-/// Number of rows that are processed together: small compared with a processor's caches.
-const BLOCK_ROWS: usize = 1024;
 /// Number of chunks from which sharding is worthwhile.
 const MANY: u64 = 64;
 /// The kind, the positions, objects, and elements.
 const PARTS_BEFORE_COLUMNS: usize = 4;
-
-#[cfg(test)]
-mod tests {
-    use zvf_metadata::Dtype;
-
-    use super::*;
-
-    /// Returns rows 0, 1, 2, …, with another number for one coordinate if `outlier` is given.
-    fn rows(count: usize, outlier: Option<(usize, usize, f64)>) -> [Column; 2] {
-        let mut numbers: Vec<f64> = (0..count).flat_map(|row| [row as f64, -2.0, 0.5]).collect();
-        if let Some((row, axis, x)) = outlier {
-            numbers[row * 3 + axis] = x;
-        }
-        let single: Vec<u8> = numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
-        let double: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        [
-            Column::new(Dtype::FLOAT32, 3, single.into()).unwrap(),
-            Column::new(Dtype::FLOAT64, 3, double.into()).unwrap(),
-        ]
-    }
-
-    #[test]
-    fn a_box_holds_all_rows_of_three_coordinates() {
-        let found = |column: &Column| {
-            let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
-            let invalid = extend_box(&mut low, &mut high, column);
-            (low, high, invalid.map(|(row, x)| (row, x.to_string())))
-        };
-        for count in [1, 3, 4, 5, 1023, 1024, 1025, 2050] {
-            for column in rows(count, None) {
-                let last = (count - 1) as f64;
-                assert_eq!(found(&column), ([0.0, -2.0, 0.5], [last, -2.0, 0.5], None), "{count}");
-            }
-            for column in rows(count, Some((count - 1, 1, 7.0))) {
-                let (_, high, _) = found(&column);
-                assert_eq!(high[1], 7.0, "{count}");
-            }
-            for (x, text) in [(f64::NAN, "NaN"), (f64::NEG_INFINITY, "-inf")] {
-                for (row, axis) in [(0, 2), (count / 2, 0), (count - 1, 1)] {
-                    for column in rows(count, Some((row, axis, x))) {
-                        assert_eq!(found(&column).2, Some((row, text.to_owned())), "{count}");
-                    }
-                }
-            }
-        }
-        let none = Column::empty(Dtype::FLOAT32, 3).unwrap();
-        assert_eq!(found(&none), ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3], None));
-    }
-}

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use zvf_convert::read::Reader;
-use zvf_model::Kind;
+use zvf_model::{Extent, Kind};
 use zvf_write::{Report, TaskPlan};
 
 use super::write::{create_all, folder, lock, write_at_once};
@@ -130,7 +130,7 @@ impl Layouts {
         let all = || self.by_kind.iter().map(|(_, layout)| layout);
         let vertices = all().map(|layout| layout.vertices).sum::<u64>();
         let bytes = all().map(|layout| layout.bytes).sum::<u64>();
-        let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(union);
+        let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(Extent::union);
         let mut units: Vec<Vec<Option<String>>> =
             all().map(|layout| layout.header.units.clone()).collect();
         units.retain(|units| !units.is_empty());
@@ -168,12 +168,6 @@ impl fmt::Display for Layouts {
         }
         Ok(())
     }
-}
-
-fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
-    low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
-    high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
-    [low, high]
 }
 
 #[cfg(test)]

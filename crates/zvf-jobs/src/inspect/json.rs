@@ -24,13 +24,8 @@ const fn to_f32(x: f64) -> f32 {
 
 pub(super) fn value(value: Value) -> Json {
     match value {
-        Value::Bool(flag) => flag.into(),
-        Value::Int(n) => n.into(),
-        Value::UInt(n) => n.into(),
-        Value::Float(x) if x.is_finite() => x.into(),
-        Value::Float(x) => x.to_string().into(),
-        Value::Text(text) => text.into(),
-        _ => Json::Null,
+        Value::Float(x) if !x.is_finite() => x.to_string().into(),
+        value => Json::from(&value),
     }
 }
 

@@ -12,7 +12,6 @@ use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIn
 use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, ReferenceLevel};
-use crate::columns::floats;
 use crate::error::unsupported_error;
 
 /// Reads level 0.
@@ -55,7 +54,7 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel> {
 fn push(positions: &mut Vec<f32>, column: &Column) {
     match column.as_slice::<f32>() {
         Some(values) => positions.extend_from_slice(values),
-        None => positions.extend(floats(column).into_iter().map(nearest_f32)),
+        None => positions.extend(column.floats().into_iter().map(nearest_f32)),
     }
 }
 

@@ -133,7 +133,7 @@ mod tests {
     use zvf_model::{Field, Kind};
 
     use super::*;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
 
     /// Returns a root with three arms: the first two differ in their tips, the third is a copy of the second.
     fn tree(order: &[usize]) -> Batch {
@@ -163,12 +163,12 @@ mod tests {
         ];
         for order in orders {
             let result = order_canonically(Coarsened::from_batch(tree(&order))).unwrap();
-            assert_eq!(floats(result.batch.positions()), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
+            assert_eq!(result.batch.positions().floats(), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
             let edges = result.batch.elements().unwrap();
             assert_eq!(edges.rows(), [1, 0, 2, 1, 3, 0, 4, 3, 5, 0, 6, 5], "{order:?}");
-            assert_eq!(floats(&edges.fields()[0].column), [2.0, 4.0, 2.0, 6.0, 2.0, 6.0]);
-            let input = floats(tree(&order).positions());
-            let output = floats(result.batch.positions());
+            assert_eq!(edges.fields()[0].column.floats(), [2.0, 4.0, 2.0, 6.0, 2.0, 6.0]);
+            let input = tree(&order).positions().floats();
+            let output = result.batch.positions().floats();
             for (row, to) in result.vertex_map.iter().enumerate() {
                 assert_eq!(input[row], output[*to as usize]);
             }

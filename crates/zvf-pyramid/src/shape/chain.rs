@@ -118,7 +118,7 @@ mod tests {
     use zvf_model::{Field, Kind, ObjectId};
 
     use super::*;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
     use crate::rule::Aggregation;
 
     fn zigzag() -> Batch {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn values(coarsened: &Coarsened) -> Vec<f64> {
-        floats(&coarsened.batch.field("t").unwrap().column)
+        coarsened.batch.field("t").unwrap().column.floats()
     }
 
     #[test]

@@ -136,7 +136,7 @@ mod tests {
     use zvf_model::Field;
 
     use super::*;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
 
     fn rules() -> Rules {
         Rules { named: Vec::new(), weight: "count".to_owned() }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((coarsened.batch.len(), coarsened.batch.elements().unwrap().len()), (100, 180));
         let error = coarsened.farthest.error;
         assert!((error - 0.5_f64.sqrt()).abs() < 1e-6, "{error}");
-        let counts = floats(&coarsened.batch.field("count").unwrap().column);
+        let counts = coarsened.batch.field("count").unwrap().column.floats();
         assert_eq!(counts, [4.0; 100]);
     }
 
@@ -189,7 +189,7 @@ mod tests {
             rules.named.push(("w".to_owned(), rule));
             let coarsened = contract_cells(&batch, 1.0, directed, &[], &rules).unwrap().batch;
             let elements = coarsened.elements().unwrap().clone();
-            (coarsened.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
+            (coarsened.len(), elements.rows().to_vec(), elements.fields()[0].column.floats())
         };
         use crate::rule::Aggregation;
         assert_eq!(contract(false, Aggregation::Sum), (3, vec![0, 2], vec![6.0]));

@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::batches::concatenate;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
 
     #[test]
     fn objects_are_split_and_joined() {
@@ -100,12 +100,12 @@ mod tests {
         assert_eq!(vertex_map(&coarsened, 5), [2, 0, 3, 1, 4]);
         let batches: Vec<&Batch> = coarsened.iter().map(|object| &object.made.batch).collect();
         let joined = concatenate(&batches).unwrap().unwrap();
-        assert_eq!(floats(joined.positions()), [1.0, 3.0, 0.0, 2.0, 4.0]);
+        assert_eq!(joined.positions().floats(), [1.0, 3.0, 0.0, 2.0, 4.0]);
         let owners: Vec<i64> =
             joined.vertex_objects().unwrap().iter().map(|id| id.unwrap().0).collect();
         assert_eq!(owners, [-2, -2, 7, 7, 7]);
         let edges = joined.elements().unwrap();
         assert_eq!(edges.rows(), [1, 0, 2, 3, 3, 4]);
-        assert_eq!(floats(&edges.fields()[0].column), [2.0, 1.0, 3.0]);
+        assert_eq!(edges.fields()[0].column.floats(), [2.0, 1.0, 3.0]);
     }
 }

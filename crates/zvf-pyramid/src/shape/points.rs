@@ -169,7 +169,7 @@ mod tests {
     use zvf_model::{Field, Kind};
 
     use super::*;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
 
     fn rules() -> Rules {
         Rules { named: Vec::new(), weight: "count".to_owned() }
@@ -187,17 +187,17 @@ mod tests {
     fn means_are_weighted_by_counts() {
         let batch = points(&[0.0, 0.0, 1.0, 1.0, -0.5, 3.0]);
         let clustered = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
-        assert_eq!(floats(clustered.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
-        assert_eq!(floats(&clustered.batch.field("count").unwrap().column), [2.0, 1.0]);
+        assert_eq!(clustered.batch.positions().floats(), [0.5, 0.5, -0.5, 3.0]);
+        assert_eq!(clustered.batch.field("count").unwrap().column.floats(), [2.0, 1.0]);
         assert!((clustered.farthest.error - 0.5_f64.sqrt()).abs() < 1e-12);
         let clustered_again = cluster_points(&clustered.batch, &cells(100.0), &rules()).unwrap();
-        assert_eq!(floats(clustered_again.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
+        assert_eq!(clustered_again.batch.positions().floats(), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
         let weights = column("uint64".parse::<Dtype>().unwrap(), 1, &[2.0, 1.0]).unwrap();
         let batch = batch.with_field(Field::new("count", weights)).unwrap();
         let weighted = cluster_points(&batch, &cells(100.0), &rules()).unwrap();
-        assert_eq!(floats(weighted.batch.positions()), [2.0, 1.0]);
-        assert_eq!(floats(&weighted.batch.field("count").unwrap().column), [3.0]);
+        assert_eq!(weighted.batch.positions().floats(), [2.0, 1.0]);
+        assert_eq!(weighted.batch.field("count").unwrap().column.floats(), [3.0]);
     }
 
     #[test]
@@ -212,12 +212,8 @@ mod tests {
     fn subsets_do_not_depend_on_batches() {
         let at: Vec<f64> = (0..2000).map(f64::from).collect();
         let keep = |batch: &Batch, offset| {
-            floats(
-                select_subset(batch, 0.25, (7, 1, offset), &|_| true, &rules())
-                    .unwrap()
-                    .batch
-                    .positions(),
-            )
+            let made = select_subset(batch, 0.25, (7, 1, offset), &|_| true, &rules()).unwrap();
+            made.batch.positions().floats()
         };
         let expected = keep(&points(&at), 0);
         let halves = [keep(&points(&at[..900]), 0), keep(&points(&at[900..]), 450)].concat();

@@ -201,7 +201,7 @@ mod tests {
     use zvf_model::Kind;
 
     use super::*;
-    use crate::columns::{column, floats};
+    use crate::columns::column;
 
     /// Returns a stem of five vertices and a fork with two arms of three, one of them bent.
     fn tree() -> Batch {
@@ -225,7 +225,7 @@ mod tests {
             (0.5, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 6.0, -4.0, 7.0, -3.0], &[1, 0, 2, 1, 3, 1, 4, 3]),
         ] {
             let coarsened = simplify_skeletons(&tree(), tolerance, 0.0, &rules).unwrap();
-            assert_eq!(floats(coarsened.batch.positions()), vertices);
+            assert_eq!(coarsened.batch.positions().floats(), vertices);
             assert_eq!(coarsened.batch.elements().unwrap().rows(), edges);
             assert!(coarsened.farthest.error <= tolerance);
         }

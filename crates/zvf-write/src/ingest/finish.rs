@@ -2,11 +2,13 @@
 
 use zvf_error::Result;
 use zvf_metadata::LevelDoc;
+use zvf_model::Kind;
 use zvf_store::Build;
 
 use super::Ingest;
 use crate::error::task_error;
 use crate::geometry_path::GeometryPath;
+use crate::pairs::Pairs;
 use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
 impl Ingest {
@@ -16,7 +18,7 @@ impl Ingest {
         build: &Build,
         geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, Vec<(Kind, Pairs)>)> {
         if self.lost {
             return Err(task_error(
                 "rows that were spilled to disk",
@@ -39,8 +41,13 @@ impl Ingest {
         (merged.geometry, merged.records_locations) = (geometry, self.records_locations);
         let folder = folder.as_deref();
         let stages = Stages::run(&merged, build, folder)?;
-        let outcome =
+        let mut outcome =
             stages.finish(&merged, build, &self.objects.groups, folder, edit_level).await?;
-        Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
+        let placed = outcome.placed.take().map(|stored| {
+            let pairs = Pairs::new(stored, outcome.report.vertices);
+            (self.schema.kind, pairs.with_scratch(self.scratch.clone()))
+        });
+        let placed = placed.into_iter().collect();
+        Ok((Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome }, placed))
     }
 }

@@ -8,15 +8,14 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::Kind;
+use zvf_format::num::to_u64;
+use zvf_model::{Extent, Kind};
 
 use super::Ingest;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
-use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
-use crate::objects::{ObjectField, common_type, put_values};
+use crate::objects::{ObjectField, common_type};
 use crate::routed::RoutedBatch;
 use crate::stages::{
     FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile,
@@ -78,10 +77,12 @@ impl Ingest {
         rows: HeldRows,
         sorted: BTreeMap<String, StepOutput>,
     ) -> Slice {
-        let (columns, mut elements) = (self.columns.take(), std::mem::take(&mut self.elements));
+        let mut elements = std::mem::take(&mut self.elements);
         let element_columns = elements.finish_columns();
-        let held = HeldSlice { rows, columns, elements, element_columns, sorted };
-        Slice { data: SliceData::Held(Box::new(held)), ..slice }
+        let element_attributes = std::mem::take(&mut elements.attributes);
+        let held = HeldSlice { rows, elements, element_columns, sorted };
+        let (data, columns) = (SliceData::Held(Box::new(held)), self.columns.take());
+        Slice { data, columns, element_attributes, ..slice }
     }
 
     /// Returns a slice whose rows and elements are written to the files that begin with `stem`.
@@ -101,7 +102,7 @@ impl Ingest {
         if slice.elements > 0 {
             let columns = self.elements.finish_columns();
             slice.files.push(write_elements(stem, &self.elements, &columns, stop)?);
-            self.elements.clear()?;
+            self.elements.clear();
         }
         slice.columns = self.columns.as_mut().map(Columns::record);
         slice.element_attributes =
@@ -150,10 +151,10 @@ impl ObjectSpill {
     ) -> Result<()> {
         let given = fields.iter().filter(|(_, field)| *field.name == *name);
         let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
-        let (dtype, width) = common_type(kind, given.iter().map(|(_, field)| *field))?;
-        let put = |to: &mut [u8], from: &[u8]| put_values(to, from, usize_from_u32(width));
+        let types = given.iter().map(|(_, field)| (field.column.dtype(), field.column.width()));
+        let ty = common_type(kind, name, types)?;
         let suffix = format!("field-{}", self.fields.len());
-        let (record, left) = write_field(target, &suffix, (dtype, width), &given, put, stop)?;
+        let (record, left) = write_field(target, &suffix, ty, &given, stop)?;
         self.fields.push(record);
         self.keep(&suffix, left);
         Ok(())

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Batch, Column, Field, Kind, Part, Value};
+use zvf_model::{Batch, Column, Extent, Field, Kind, Part, Value};
 
 use crate::buffer::Buffer;
 use crate::cells::{OWNER, UNOWNED, group_of};
@@ -17,7 +17,6 @@ use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::elements::{self, Elements, take_columns};
 use crate::error::{code_error, outside_error, unfit_error};
-use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::Objects;
 use crate::route;
@@ -413,7 +412,7 @@ impl Ingest {
         else {
             return Ok((taken, rows));
         };
-        let inside = crate::extent::test_inside(&taken.positions, &bounds);
+        let inside = crate::bounds::test_inside(&taken.positions, &bounds);
         let Some(stray) = inside.iter().position(|inside| !inside) else {
             return Ok((taken, rows));
         };

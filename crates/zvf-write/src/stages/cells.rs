@@ -127,9 +127,9 @@ pub(crate) fn run(
     target: &Target,
 ) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>)> {
     let frame = merged.frame(build);
-    let (columns, meaning) = (&merged.columns, merged.meaning());
+    let columns = &merged.columns;
     let grouping = columns.grouping;
-    let arrays = Arrays::new(&frame, columns, meaning)?;
+    let arrays = Arrays::new(&frame, columns)?;
     let memory = merged.options.memory / 8;
     let mut left = CellsBuilder::new(merged, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
@@ -152,7 +152,11 @@ pub(crate) fn run(
             let count = to_u64(rows.positions.len() / stride);
             // For rows that stayed in memory there is no sum to compare with.
             let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };
-            let meaning = if is_runs { Meaning::Runs(&loaded.runs) } else { meaning };
+            let meaning = match grouping {
+                Grouping::Bins => Meaning::Bins(merged.schema.bins.count()),
+                Grouping::Objects => Meaning::Objects,
+                Grouping::Runs => Meaning::Runs(&loaded.runs),
+            };
             let (groups, bytes) = arrays.put(&frame, chunk, rows, meaning)?;
             let runs = loaded.runs.into_owned();
             Ok(WrittenChunk { chunk, groups, numbers, firsts, runs, bytes, rows: count, sum })

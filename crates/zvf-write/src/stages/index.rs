@@ -12,6 +12,7 @@ use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, ObjectIndex, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc, ManifestLayout, path_segment};
+use zvf_model::Column;
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
 use super::cells::{CellsOutput, chunk_of};
@@ -23,7 +24,7 @@ use crate::cells::{FRAGMENT, Frame, SEGMENT};
 use crate::columns::row_bytes;
 use crate::error::{roots_error, setting_error, task_error};
 use crate::level_columns::Grouping;
-use crate::objects::{absent_values, attribute_plan, put_values};
+use crate::objects::{absent_values, attribute_plan, common_type, put_values};
 use crate::spill_folder::SpillFolder;
 use crate::stop::StopFlag;
 
@@ -449,19 +450,21 @@ struct MergedField<'a> {
 
 impl<'a> MergedField<'a> {
     fn open(merged: &'a MergedSlices, name: &str) -> Result<Option<Self>> {
-        let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
+        let mut given: Vec<(StepOutput, &FieldRecord)> = Vec::new();
         for slice in &merged.slices {
             for (number, field) in slice.fields.iter().enumerate() {
                 if field.name == name {
+                    Column::empty(field.dtype, field.width)?; // a row fits in memory
                     let stored = slice.sorted_file(&format!("field-{number}"));
-                    given.push((stored, field, field.dtype.parse::<Dtype>()?));
+                    given.push((stored, field));
                 }
             }
         }
-        let Some(record) = given.first().map(|(_, record, _)| *record) else { return Ok(None) };
-        let (dtype, width) = common_type(merged, &given)?;
-        let sources = given.iter().map(|(stored, _, stored_type)| {
-            let stride = row_bytes(*stored_type, width) + 16;
+        let Some(record) = given.first().map(|(_, record)| *record) else { return Ok(None) };
+        let types = given.iter().map(|(_, field)| (field.dtype, field.width));
+        let (dtype, width) = common_type(merged.schema.kind, name, types)?;
+        let sources = given.iter().map(|(stored, field)| {
+            let stride = row_bytes(field.dtype, width) + 16;
             merged.open([stored], stride)
         });
         let (sources, none) =
@@ -497,19 +500,6 @@ impl<'a> MergedField<'a> {
         wide.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
         Ok(u64::from_le_bytes(wide))
     }
-}
-
-/// Returns the common type of the values of all slices: their type, or the longest text.
-fn common_type(
-    merged: &MergedSlices,
-    given: &[(StepOutput, &FieldRecord, Dtype)],
-) -> Result<(Dtype, u32)> {
-    let fields = given.iter().map(|(_, field, dtype)| {
-        let column = zvf_model::Column::empty(*dtype, field.width)?;
-        Ok(zvf_model::Field::new(field.name.as_str(), column))
-    });
-    let fields: Vec<zvf_model::Field> = fields.collect::<Result<_>>()?;
-    crate::objects::common_type(merged.schema.kind, fields.iter())
 }
 
 /// The column with the number of vertices of each object.

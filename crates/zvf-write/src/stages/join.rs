@@ -14,9 +14,7 @@
 //!
 //! Not here: storing links (`links`).
 
-use std::fs;
 use std::io::Read as _;
-use std::path::Path;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -101,16 +99,13 @@ pub(crate) fn elements(
     }
     let mut links = merged.sorter(target, "links", record_width(merged));
     let mut record = JoinRecord::default();
-    if let (1.., Target::Files(stem)) = (slice.elements, target) {
-        let places: Vec<&StepOutput> =
-            cells.iter().filter_map(|left| left.places.sorted_file()).collect();
-        let ends = stem.with_extension("ends");
-        let found = stem.with_extension("found");
-        name_ends(merged, slice, &ends)?;
-        find_ends(merged, first, &places, &ends, &found)?;
+    if slice.elements > 0 {
+        let places = cells.iter().filter_map(|left| left.places.sorted_file());
+        let ends = name_ends(merged, slice, target)?;
+        let found = find_ends(merged, first, places, &ends, target)?;
         record = put_links(merged, slice, first, &found, &mut links)?;
-        fs::remove_file(&ends).map_err(Error::scratch)?;
-        fs::remove_file(&found).map_err(Error::scratch)?;
+        ends.remove()?;
+        found.remove()?;
     }
     let (links, written) = links.finish()?;
     record.files.extend(written);
@@ -174,31 +169,29 @@ fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> Err
 }
 
 /// Sorts the ends of all elements by vertex number.
-fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<()> {
-    let mut sorter = merged.file_sorter(to, NAMED);
+fn name_ends(merged: &MergedSlices, slice: &Slice, target: &Target) -> Result<StepOutput> {
+    let mut sorter = merged.sorter(target, "ends", NAMED);
     for_each_element(merged, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&sort_key_u64(*vertex), &sort_key_u32(element), &[slot]])?;
         }
         Ok(())
     })?;
-    sorter.finish().map(drop)
+    sorter.finish().map(|(ends, _)| ends)
 }
 
 /// Merge-joins ends and locations.
-fn find_ends(
+fn find_ends<'a>(
     merged: &MergedSlices,
     first: u64,
-    places: &[&StepOutput],
-    ends: &Path,
-    to: &Path,
-) -> Result<()> {
-    let ends = StepOutput::File(ends.to_owned());
-    let mut ends = merged.open([&ends], NAMED)?;
-    let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
-    let (lowest, places) = (sort_key_u64(lowest), places.iter().copied());
+    places: impl Iterator<Item = &'a StepOutput>,
+    ends: &StepOutput,
+    target: &Target,
+) -> Result<StepOutput> {
+    let mut ends = merged.open([ends], NAMED)?;
+    let lowest = ends.head().map_or([0; 8], |end| sort_key_u64(number_u64(end)));
     let mut places = KWayMerge::from(places, PLACE, &lowest, &merged.options.stop_flag())?;
-    let mut sorter = merged.file_sorter(to, FOUND);
+    let mut sorter = merged.sorter(target, "found", FOUND);
     while let Some(end) = ends.head() {
         let vertex = number_u64(end);
         while places.head().is_some_and(|place| number_u64(place) < vertex) {
@@ -211,7 +204,7 @@ fn find_ends(
         sorter.push(&[&end[8..13], &place[8..16]])?;
         ends.advance()?;
     }
-    sorter.finish().map(drop)
+    sorter.finish().map(|(found, _)| found)
 }
 
 /// Merge-joins elements and their ends.
@@ -219,11 +212,10 @@ fn put_links(
     merged: &MergedSlices,
     slice: &Slice,
     first: u64,
-    found: &Path,
+    found: &StepOutput,
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord> {
-    let found = StepOutput::File(found.to_owned());
-    let mut found = merged.open([&found], FOUND)?;
+    let mut found = merged.open([found], FOUND)?;
     let links = links(merged)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();

@@ -5,16 +5,13 @@
 //! of lists again:
 //!
 //! ```text
-//! magic       8 bytes
-//! identity    u32      CRC-32C of the names, lengths and checksums of the files of all slices
-//! rank        u64      components of a key
-//! chunks      u64      then the keys, i64 a component, ascending; then the rows of each, u64
+//! chunks      key, i64 a component | rows, u64      ascending by key
 //! entries     u64      how many the lists have together
 //! checksum    u32      CRC-32C of everything before
 //! ```
 //!
-//! Little-endian. The file is a cache: if it is missing, damaged or belongs to other slices, it is
-//! rebuilt.
+//! Little-endian. The file is a cache, whose name tells the slices ([`identify`]): if it is missing
+//! or damaged, it is rebuilt.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -32,9 +29,7 @@ use crate::stop::StopFlag;
 /// The merged lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MergedLists {
-    /// A checksum of the records of all slices.
-    pub(super) identity: u32,
-    rank: usize,
+    rank: usize,    // not 0
     keys: Vec<i64>, // `rank` for each chunk, ascending
     /// The number of rows of each chunk.
     pub(super) rows: Vec<u64>,
@@ -43,21 +38,20 @@ pub(super) struct MergedLists {
 }
 
 impl MergedLists {
-    /// Reads the lists that another task merged into the file at `path`; if it is missing or
-    /// belongs to other slices, merges them and writes the file. Without a path, they are merged.
+    /// Reads the lists that another task merged into the file at `path`; if there is none, merges
+    /// them and writes the file. Without a path, they are merged.
     pub(super) fn load(
         rank: usize,
-        (slices, sources): (&[Slice], &mut [Source]),
+        sources: &mut [Source],
         (path, stop): (Option<&Path>, &StopFlag),
     ) -> Result<(Self, ChunkTable)> {
-        let identity = identify(slices)?;
-        let stored = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity));
-        if let Some(lists) = stored.filter(|lists| lists.rank == rank) {
+        let stored = path.and_then(|path| Self::parse(&fs::read(path).ok()?, rank));
+        if let Some(lists) = stored {
             let table = lists.table()?;
             return Ok((lists, table));
         }
         let keys = merge_keys(rank, sources)?;
-        let mut lists = Self { identity, rank, keys, rows: Vec::new(), entries: 0 };
+        let mut lists = Self { rank, keys, rows: Vec::new(), entries: 0 };
         let table = lists.table()?;
         lists.number_chunks(&table, sources)?;
         if let Some(path) = path {
@@ -71,7 +65,7 @@ impl MergedLists {
     /// Returns the chunks, numbered in numeric order.
     fn table(&self) -> Result<ChunkTable> {
         let mut table = ChunkTable::new(self.rank);
-        for key in self.keys.chunks_exact(self.rank.max(1)) {
+        for key in self.keys.chunks_exact(self.rank) {
             table.number(key)?;
         }
         Ok(table)
@@ -96,64 +90,37 @@ impl MergedLists {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(self.identity.to_le_bytes());
-        for count in [self.rank, self.rows.len()] {
-            bytes.extend(to_u64(count).to_le_bytes());
+        let mut bytes = Vec::with_capacity((self.keys.len() + self.rows.len()) * 8 + 12);
+        for (key, rows) in self.keys.chunks_exact(self.rank).zip(&self.rows) {
+            bytes.extend(key.iter().flat_map(|n| n.to_le_bytes()));
+            bytes.extend(rows.to_le_bytes());
         }
-        bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
-        bytes.extend(self.rows.iter().flat_map(|rows| rows.to_le_bytes()));
         bytes.extend(self.entries.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend(checksum.to_le_bytes());
         bytes
     }
 
-    /// Parses the lists of a file; `None` if it is damaged or belongs to slices with another
-    /// identity.
-    fn parse(bytes: &[u8], identity: u32) -> Option<Self> {
+    /// Parses the lists of a file; `None` if it is damaged.
+    fn parse(bytes: &[u8], rank: usize) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         if u32::from_le_bytes(*checksum) != crc32c::crc32c(bytes) {
             return None;
         }
-        let mut rest = bytes.strip_prefix(MAGIC)?;
-        let found: [u8; 4] = take(&mut rest)?;
-        if u32::from_le_bytes(found) != identity {
-            return None;
+        let (bytes, entries) = bytes.split_last_chunk::<8>()?;
+        let (keys, rows, entries) = (Vec::new(), Vec::new(), u64::from_le_bytes(*entries));
+        let mut lists = Self { rank, keys, rows, entries };
+        for chunk in bytes.as_chunks::<8>().0.chunks_exact(rank + 1) {
+            let (key, rows) = chunk.split_at(rank);
+            lists.keys.extend(key.iter().map(|n| i64::from_le_bytes(*n)));
+            lists.rows.extend(rows.iter().map(|n| u64::from_le_bytes(*n)));
         }
-        let rank = take_count(&mut rest)?;
-        let chunks = take_count(&mut rest)?;
-        let keys = take_all(&mut rest, chunks.checked_mul(rank)?, i64::from_le_bytes)?;
-        let rows = take_all(&mut rest, chunks, u64::from_le_bytes)?;
-        let entries = u64::from_le_bytes(take(&mut rest)?);
-        rest.is_empty().then_some(Self { identity, rank, keys, rows, entries })
+        Some(lists)
     }
 }
 
-/// Returns the next `N` bytes.
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (first, after) = rest.split_first_chunk::<N>()?;
-    *rest = after;
-    Some(*first)
-}
-
-fn take_count(rest: &mut &[u8]) -> Option<usize> {
-    usize::try_from(u64::from_le_bytes(take(rest)?)).ok()
-}
-
-/// Returns the next `count` numbers, if there are so many.
-fn take_all<T, const N: usize>(
-    rest: &mut &[u8],
-    count: usize,
-    number: impl Fn([u8; N]) -> T,
-) -> Option<Vec<T>> {
-    let (taken, after) = rest.split_at_checked(count.checked_mul(N)?)?;
-    *rest = after;
-    Some(taken.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect())
-}
-
 /// Returns a checksum of the files of all slices, by their names, lengths and checksums.
-fn identify(slices: &[Slice]) -> Result<u32> {
+pub(super) fn identify(slices: &[Slice]) -> Result<u32> {
     let mut checksum = 0;
     for slice in slices {
         let text =
@@ -165,7 +132,6 @@ fn identify(slices: &[Slice]) -> Result<u32> {
 
 /// Returns the keys of all chunks, ascending.
 fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>> {
-    let width = rank.max(1);
     let (mut keys, mut source_keys) = (Vec::new(), Vec::new());
     for source in sources {
         source_keys.clear();
@@ -173,7 +139,7 @@ fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>> {
             source_keys.extend_from_slice(key);
             Ok(())
         })?;
-        if let Some(merged) = merge(&keys, &source_keys, width) {
+        if let Some(merged) = merge(&keys, &source_keys, rank) {
             keys = merged;
         }
     }
@@ -212,9 +178,6 @@ fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
     }
 }
 
-/// The magic bytes of the file: name and version.
-const MAGIC: &[u8; 8] = b"zvflist2";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,22 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_or_of_other_slices_is_not_taken() {
-        let lists = MergedLists {
-            rank: 2,
-            keys: vec![-1, 2, 3, 4],
-            rows: vec![5, u64::MAX],
-            entries: 3,
-            identity: 9,
-        };
+    fn a_file_that_is_damaged_is_not_taken() {
+        let (keys, rows) = (vec![-1, 2, 3, 4], vec![5, u64::MAX]);
+        let lists = MergedLists { rank: 2, keys, rows, entries: 3 };
         let bytes = lists.encode();
-        assert_eq!(MergedLists::parse(&bytes, 9), Some(lists));
-        assert_eq!(MergedLists::parse(&bytes, 8), None);
+        assert_eq!(MergedLists::parse(&bytes, 2), Some(lists));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            assert_eq!(MergedLists::parse(&damaged, 9), None, "byte {at}");
-            assert_eq!(MergedLists::parse(&bytes[..at], 9), None, "{at} bytes");
+            assert_eq!(MergedLists::parse(&damaged, 2), None, "byte {at}");
+            assert_eq!(MergedLists::parse(&bytes[..at], 2), None, "{at} bytes");
         }
     }
 
@@ -266,8 +223,7 @@ mod tests {
         let entry = |key: i64| [key.to_le_bytes(), [0; 8], [0; 8]].concat();
         fs::write(file(&stem, "chunks"), [entry(1), entry(5)].concat()).unwrap();
         let mut slice = Slice { data: SliceData::Files(stem), ..Slice::default() };
-        let mut lists =
-            MergedLists { identity: 0, rank: 1, keys: vec![1], rows: Vec::new(), entries: 0 };
+        let mut lists = MergedLists { rank: 1, keys: vec![1], rows: Vec::new(), entries: 0 };
         let table = lists.table().unwrap();
         assert_eq!(
             lists.number_chunks(&table, &mut [Source::new(&mut slice)]).unwrap_err().sentence(),

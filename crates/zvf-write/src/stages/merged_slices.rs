@@ -18,24 +18,24 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
-use zvf_model::Kind;
+use zvf_model::{Extent, Kind};
 
-use super::lists::MergedLists;
+use super::file::append_to_name;
+use super::lists::{MergedLists, identify};
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::sorted::{ExternalSorter, KWayMerge};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
 use super::step_output::{StepOutput, Target, file};
 use crate::WriteOptions;
-use crate::cells::{self, Frame, Meaning};
+use crate::cells::{self, Frame};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::elements::check_width;
 use crate::error::{task_error, unfit_error};
-use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
-use crate::level_columns::{Columns, ColumnsRecord, Grouping};
+use crate::level_columns::{Columns, Grouping};
 use crate::route::Segment;
 use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
@@ -103,10 +103,11 @@ impl MergedSlices {
         let rank = schema.key_rank();
         let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
         let stop = options.stop_flag();
-        let path = stem.map(|stem| file(stem, "lists"));
-        let (mut lists, table) =
-            MergedLists::load(rank, (&slices, &mut sources), (path.as_deref(), &stop))?;
-        let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
+        let identity = identify(&slices)?;
+        let stem = stem.map(|stem| append_to_name(stem, &format!("-{identity:08x}")));
+        let path = stem.as_ref().map(|stem| file(stem, "lists"));
+        let (mut lists, table) = MergedLists::load(rank, &mut sources, (path.as_deref(), &stop))?;
+        let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(Extent::union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
         let axes = index_u32(schema.axes.len());
@@ -134,12 +135,11 @@ impl MergedSlices {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }
         let order = table.order(&grid[0], schema.shard.as_deref());
-        let spans = match stem {
-            Some(stem) => {
-                Some(SpanIndex::load(stem, (&lists, &sources), (&table, &order), &options)?)
-            }
-            None => None,
-        };
+        let spans = stem.map(|stem| {
+            let path = file(&stem, "spans");
+            SpanIndex::load(path, (lists.entries, &sources), (&table, &order), &options)
+        });
+        let spans = spans.transpose()?;
         Ok(Self {
             schema,
             options,
@@ -174,14 +174,6 @@ impl MergedSlices {
         Frame { build, table, order, options, schema, grid, geometry, stop }
     }
 
-    /// Returns the meaning of fragments; the runs of chains differ from chunk to chunk.
-    pub(crate) fn meaning(&self) -> Meaning<'static> {
-        match self.columns.grouping {
-            Grouping::Bins => Meaning::Bins(self.schema.bins.count()),
-            Grouping::Objects | Grouping::Runs => Meaning::Objects,
-        }
-    }
-
     /// Merges sorted records of this width.
     pub(super) fn open<'a>(
         &self,
@@ -201,12 +193,6 @@ impl MergedSlices {
     /// Returns a sorter with its share of the memory.
     pub(super) fn sorter(&self, target: &Target, suffix: &str, width: usize) -> ExternalSorter {
         target.sorter(suffix, width, self.options.memory / 8, &self.options.stop_flag())
-    }
-
-    /// The same, for a file that this step reads again.
-    pub(super) fn file_sorter(&self, path: &Path, width: usize) -> ExternalSorter {
-        let (memory, stop) = (self.options.memory / 8, self.options.stop_flag());
-        ExternalSorter::new(path.to_owned(), width, memory, &stop)
     }
 
     /// Returns whether every edge of a skeleton is stored.
@@ -413,47 +399,32 @@ pub(crate) fn row_bytes(
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
 
 fn columns(kind: Kind, axes: u32, slices: &mut [Slice]) -> Result<(Option<Columns>, Codes)> {
-    if let [Slice { data: SliceData::Held(held), .. }] = slices {
-        return Ok((held.columns.take(), vec![Vec::new()]));
+    if let [Slice { data: SliceData::Held(_), columns, .. }] = slices {
+        return Ok((columns.take(), vec![Vec::new()]));
     }
-    let mut found: Option<(ColumnsRecord, Columns)> = None;
+    let mut found: Option<(Columns, Columns)> = None; // without texts, and with all of them
     let mut codes = Vec::with_capacity(slices.len());
     for slice in slices {
-        let Some(record) = &slice.columns else {
+        let Some(columns) = &mut slice.columns else {
             codes.push(Vec::new());
             continue;
         };
-        let bare = without_texts(record);
-        let merged = match &mut found {
-            Some((first, merged)) if *first == bare => merged,
-            Some(_) => {
-                let expected = "the same in every part of the input";
-                return Err(unfit_error(kind, "the columns", expected, "others"));
-            }
-            none => &mut none.insert((bare, Columns::from_record(record, axes)?)).1,
-        };
-        let records = record.vertex.iter().chain(&record.fragment);
-        let learnt = merged.attributes_mut().zip(records);
-        let learnt = learnt
-            .map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)).transpose());
-        codes.push(learnt.collect::<Result<_>>()?);
+        let texts = columns.take_texts(axes)?;
+        let (first, merged) = found.get_or_insert_with(|| (columns.clone(), columns.clone()));
+        if first != columns {
+            let expected = "the same in every part of the input";
+            return Err(unfit_error(kind, "the columns", expected, "others"));
+        }
+        let learnt = merged.attributes_mut().zip(texts);
+        codes.push(learnt.map(|(to, texts)| to.merge_texts(texts)).collect::<Result<_>>()?);
     }
     Ok((found.map(|(_, columns)| columns), codes))
 }
 
-/// Returns a record without its texts, which differ from slice to slice.
-fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
-    let mut bare = record.clone();
-    for attribute in bare.vertex.iter_mut().chain(&mut bare.fragment) {
-        attribute.texts = attribute.texts.take().map(|_| Vec::new());
-    }
-    bare
-}
-
 /// Returns the description of elements in all slices.
 fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)> {
-    if let [Slice { data: SliceData::Held(held), .. }] = slices {
-        return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
+    if let [Slice { data: SliceData::Held(_), width, element_attributes, .. }] = slices {
+        return Ok((*width, std::mem::take(element_attributes)));
     }
     let mut with = slices.iter().filter(|slice| slice.elements > 0);
     let Some(first) = with.next() else {
@@ -468,8 +439,9 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)>
             return Err(unfit_error(kind, "the elements", expected, "others"));
         }
     }
-    let attributes = first.element_attributes.iter().map(Attribute::from_record);
-    Ok((first.width, attributes.collect::<Result<_, _>>()?))
+    let (width, mut attributes) = (first.width, first.element_attributes.clone());
+    attributes.iter_mut().try_for_each(|attribute| attribute.take_texts().map(drop))?;
+    Ok((width, attributes))
 }
 
 /// Converts the codes of a slice to merged codes.

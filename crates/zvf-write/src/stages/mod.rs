@@ -38,12 +38,14 @@ mod source;
 mod spans;
 mod step_output;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use zvf_error::{Error, Result};
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc, Object, path_segment};
+use zvf_model::Kind;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
@@ -52,13 +54,12 @@ pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
 pub(crate) use merged_slices::MergedSlices;
-pub(crate) use places::{Places, for_each_place};
 pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::sort_key;
 pub(crate) use sorted::{
-    BLOCK_KEY, ExternalSorter, KWayMerge, MAX_BLOCK, Runs, number_u64, sort_key_u64,
+    BLOCK_KEY, Destination, ExternalSorter, KWayMerge, MAX_BLOCK, Runs, number_u64, sort_key_u64,
 };
 pub(crate) use step_output::{StepOutput, Target};
 
@@ -93,8 +94,8 @@ pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// The ids of all objects.
     pub(crate) ids: Ids,
-    /// The locations of vertices, if requested.
-    pub(crate) placed: Option<Vec<Places>>,
+    /// The locations of vertices, by running number, if requested.
+    pub(crate) placed: Option<StepOutput>,
 }
 
 /// Returns the number of `join` steps: one per slice with links, or none.
@@ -184,13 +185,28 @@ impl Stages {
             && !merged.options.compat
             && self.links.iter().all(|record| record.grouped);
         let step = link_cells::Step::new(merged, &frame, None)?;
-        self.finish_cells(merged, &frame, (&step, grouped)).await?;
-        let (links, rows, segments) = self.finish_links(&frame, (&step, grouped)).await?;
+        let total = |field: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(field).sum::<u64>();
+        let inside = total(&|record| record.inside);
+        let rows = total(&|record| record.rows) + inside;
+        let links = inside + self.joins.iter().map(|(record, _)| record.between).sum::<u64>();
+        let segments: BTreeSet<Vec<Vec<i64>>> =
+            self.links.iter().flat_map(|record| &record.segments).cloned().collect();
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.reopen(merged, (&frame, &step), (inside > 0, &segments)).await?,
+        };
+        for sink in open {
+            let states_groups = grouped && step.is_within_chunks(&frame, &sink);
+            sink.finish(|attributes| state_groups(attributes, states_groups)).await?;
+        }
+        if step.elements || links > 0 {
+            step.links.describe(&frame, links, rows).await?;
+        }
         let target = folder.map_or(Target::Memory, |folder| Target::Files(folder.join("all")));
         let left: Vec<&CellsOutput> = self.cells.iter().map(|(_, left)| left).collect();
         let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
-        let points = merged.schema.kind == zvf_model::Kind::PointCloud;
+        let points = merged.schema.kind == Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && groups.is_empty());
         if indexed {
             let (frame, ids, cells, target) = (&frame, &ids, &left, &target);
@@ -231,15 +247,15 @@ impl Stages {
             objects: if indexed { ids.count } else { 0 },
             links,
             link_rows: rows,
-            link_segments: segments,
+            link_segments: to_u64(segments.len()),
             cell_bytes: sum(&|record| record.bytes),
             spilled_bytes: files.map(|file| file.bytes).sum::<u64>(),
             notices,
             kinds: Vec::new(),
         };
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
-        let placed = self.cells.into_iter().map(|(_, left)| left.places);
-        let placed = merged.records_locations.then(|| placed.collect());
+        let left = self.cells.pop().filter(|_| merged.records_locations);
+        let placed = left.map(|(_, left)| left.places.into_records());
         let explicit = merged.has_explicit_edges();
         let (dense, keeps_columns) = (merged.options.dense, merged.options.keeps_columns());
         Ok(Outcome { schema, bounds, grouped, dense, keeps_columns, explicit, report, ids, placed })
@@ -273,62 +289,14 @@ impl Stages {
         Ok(())
     }
 
-    /// Finishes the open arrays, or otherwise those of vertices, fragments and attributes.
-    async fn finish_cells(
-        &mut self,
+    /// Opens the arrays that other processes wrote to, with all written cells, which must exist.
+    async fn reopen(
+        &self,
         merged: &MergedSlices,
-        frame: &Frame<'_>,
-        (step, grouped): (&link_cells::Step<'_>, bool),
-    ) -> Result<()> {
-        if let Some(open) = self.open.as_mut() {
-            for sink in open.drain(..) {
-                let states_groups = grouped && step.is_within_chunks(frame, &sink);
-                sink.finish(|attributes| state_groups(attributes, states_groups)).await?;
-            }
-            return Ok(());
-        }
-        let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
-        for sink in Arrays::new(frame, &merged.columns, merged.meaning())?.into_sinks() {
-            end(sink, &parts, false).await?;
-        }
-        Ok(())
-    }
-
-    /// Finishes the arrays of links: links, rows, arrays between chunks.
-    async fn finish_links(
-        &self,
-        frame: &Frame<'_>,
-        (step, grouped): (&link_cells::Step<'_>, bool),
-    ) -> Result<(u64, u64, u64)> {
-        let total = |field: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(field).sum::<u64>();
-        let inside = total(&|record| record.inside);
-        let rows = total(&|record| record.rows) + inside;
-        let between = self.joins.iter().map(|(record, _)| record.between);
-        let logical = inside + between.sum::<u64>();
-        if !step.elements && logical == 0 {
-            return Ok((0, 0, 0));
-        }
-        let mut segments: Vec<&Vec<Vec<i64>>> =
-            self.links.iter().flat_map(|record| &record.segments).collect();
-        segments.sort();
-        segments.dedup();
-        if self.open.is_none() {
-            self.end_links((step, grouped), frame, &segments, inside > 0).await?;
-        }
-        step.links.describe(frame, logical, rows).await?;
-        Ok((logical, rows, to_u64(segments.len())))
-    }
-
-    /// Finishes the arrays of links that other processes wrote to.
-    async fn end_links(
-        &self,
-        (step, grouped): (&link_cells::Step<'_>, bool),
-        frame: &Frame<'_>,
-        segments: &[&Vec<Vec<i64>>],
-        inside: bool,
-    ) -> Result<()> {
-        let parts: Vec<&Part> = self.links.iter().flat_map(|record| &record.parts).collect();
-        let mut sinks = Vec::new();
+        (frame, step): (&Frame<'_>, &link_cells::Step<'_>),
+        (inside, segments): (bool, &BTreeSet<Vec<Vec<i64>>>),
+    ) -> Result<Vec<CellSink>> {
+        let mut sinks = Arrays::new(frame, &merged.columns)?.into_sinks();
         if step.elements {
             sinks.push(step.index(frame)?);
             sinks.extend(step.links.segment(frame, &step.zero, inside)?.into_sinks());
@@ -338,11 +306,19 @@ impl Stages {
             let offsets = Offsets::new(frame.table.rank(), &offsets)?;
             sinks.extend(step.links.segment(frame, &offsets, true)?.into_sinks());
         }
-        for sink in sinks {
-            let states_groups = grouped && step.is_within_chunks(frame, &sink);
-            end(sink, &parts, states_groups).await?;
+        for sink in &sinks {
+            let of_cells = self.cells.iter().flat_map(|(record, _)| &record.parts);
+            let parts = of_cells.chain(self.links.iter().flat_map(|record| &record.parts));
+            let parts: Vec<&Part> = parts.filter(|part| part.path == sink.path()).collect();
+            let keys: Vec<Box<str>> = parts.iter().flat_map(|part| &part.keys).cloned().collect();
+            let lost = sink.find_missing(&keys).await?;
+            if !lost.is_empty() {
+                let array = sink.path().to_owned();
+                return Err(Error::from(LostCells { array, chunks: lost }));
+            }
+            parts.iter().try_for_each(|part| sink.record_external(&part.keys))?;
         }
-        Ok(())
+        Ok(sinks)
     }
 }
 
@@ -352,20 +328,4 @@ fn state_groups(attributes: &mut Object, states_groups: bool) {
     if states_groups {
         attributes.insert("link_groups".to_owned(), "per_vertex_fragment".into());
     }
-}
-
-/// Finishes an array with all its written cells, which must exist.
-async fn end(sink: CellSink, parts: &[&Part], states_groups: bool) -> Result<()> {
-    let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
-    let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();
-    let lost = sink.find_missing(&keys).await?;
-    if !lost.is_empty() {
-        return Err(Error::from(LostCells { array: sink.path().to_owned(), chunks: lost }));
-    }
-    drop(keys);
-    for part in parts_of_sink() {
-        sink.record_external(&part.keys)?;
-    }
-    sink.finish(|attributes| state_groups(attributes, states_groups)).await?;
-    Ok(())
 }

@@ -6,12 +6,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zvf_error::Result;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
+use zvf_format::num::{saturating_u32, saturating_usize};
 
-use super::sorted::{KWayMerge, number_u32, number_u64};
+use super::sorted::sort_key_u64;
 use super::step_output::StepOutput;
-use crate::stop::StopFlag;
 
 /// The locations of the vertices of one `cells` step.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
 impl PlaceTable {
     /// Returns a table for this many vertices, without locations yet.
     pub(crate) fn new(vertices: u64) -> Self {
-        Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
+        Self((0..vertices).map(|_| AtomicU64::new(NOWHERE)).collect())
     }
 
     /// Sets the chunk of vertices, given by their numbers in row order.
@@ -46,30 +44,26 @@ impl PlaceTable {
         let place = slot.load(Ordering::Relaxed);
         // Both fit.
         let [chunk, row] = [place >> 32, place & u64::from(u32::MAX)].map(saturating_u32);
-        (chunk != u32::MAX).then_some((chunk, row))
+        (place != NOWHERE).then_some((chunk, row))
     }
 }
 
-/// Calls `visit` with the number of each vertex, ascending, its chunk and its row, given the
-/// locations of all.
-pub(crate) fn for_each_place(
-    all: &[Places],
-    stop: &StopFlag,
-    visit: &mut dyn FnMut(u64, u32, u32) -> Result<()>,
-) -> Result<()> {
-    for table in all.iter().filter_map(Places::table) {
-        for number in 0..to_u64(table.0.len()) {
-            if let Some((chunk, row)) = table.locate(number) {
-                visit(number, chunk, row)?;
+impl Places {
+    /// Returns the records of the vertices that have a location.
+    pub(crate) fn into_records(self) -> StepOutput {
+        let table = match self {
+            Self::Held(table) => table,
+            Self::Sorted(stored) => return stored,
+        };
+        let mut records = Vec::with_capacity(table.0.len() * PLACE);
+        for (number, place) in (0_u64..).zip(table.0) {
+            let place = place.into_inner();
+            if place != NOWHERE {
+                records.extend([number, place].map(sort_key_u64).as_flattened());
             }
         }
+        StepOutput::Held(records.into())
     }
-    let mut places = KWayMerge::open(all.iter().filter_map(Places::sorted_file), PLACE, stop)?;
-    while let Some(place) = places.head() {
-        visit(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
-        places.advance()?;
-    }
-    Ok(())
 }
 
 impl<S> Places<S> {
@@ -90,5 +84,7 @@ impl<S> Places<S> {
     }
 }
 
+/// The entry of a vertex without a location: no chunk has this number.
+const NOWHERE: u64 = u64::MAX;
 /// Bytes of a location.
 pub(crate) const PLACE: usize = 16;

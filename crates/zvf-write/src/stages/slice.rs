@@ -34,10 +34,11 @@ use super::sorted::{sort_key, sort_key_u64};
 use super::step_output::{StepOutput, Target, file};
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
-use crate::columns::{AttributeRecord, row_bytes};
+use crate::columns::{Attribute, row_bytes};
 use crate::elements::Elements;
 use crate::error::{count_u32, task_error};
-use crate::level_columns::{Columns, ColumnsRecord, Grouping};
+use crate::level_columns::{Columns, Grouping};
+use crate::objects::put_values;
 use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -54,8 +55,8 @@ pub(crate) struct Slice {
     pub(crate) corners: Option<[Vec<f64>; 2]>,
     /// The sum of the hashes of their positions; 0 in memory, where nothing can be lost.
     pub(crate) sum: u64,
-    /// The columns, if there was a batch and its rows are in files.
-    pub(crate) columns: Option<ColumnsRecord>,
+    /// The columns, if there was a batch.
+    pub(crate) columns: Option<Columns>,
     /// The object and the chunk of the first vertex of a chain, and of the last.
     pub(crate) ends: Option<[(i64, Vec<i64>); 2]>,
     /// Vertices per element; 0 without elements.
@@ -63,7 +64,7 @@ pub(crate) struct Slice {
     /// Number of edges or faces.
     pub(crate) elements: u64,
     /// Their attributes.
-    pub(crate) element_attributes: Vec<AttributeRecord>,
+    pub(crate) element_attributes: Vec<Attribute>,
     /// The attributes of objects, one for each `NAME.field-N`.
     pub(crate) fields: Vec<FieldRecord>,
     /// The files.
@@ -85,7 +86,6 @@ pub(crate) enum SliceData {
 #[derive(Debug, Default)]
 pub(crate) struct HeldSlice {
     pub(crate) rows: HeldRows,
-    pub(crate) columns: Option<Columns>,
     pub(crate) elements: Elements,
     /// Their attributes, one column each.
     pub(crate) element_columns: Vec<Column>,
@@ -121,7 +121,7 @@ impl Default for SliceData {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FieldRecord {
     pub(crate) name: String,
-    pub(crate) dtype: String,
+    pub(crate) dtype: Dtype,
     pub(crate) width: u32,
     pub(crate) unit: Option<String>,
     pub(crate) description: Option<String>,
@@ -313,7 +313,6 @@ pub(crate) fn write_field(
     suffix: &str,
     (dtype, width): (Dtype, u32),
     given: &[(&[i64], &Field)],
-    put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
 ) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>))> {
     let stride = row_bytes(dtype, width);
@@ -322,7 +321,7 @@ pub(crate) fn write_field(
     let mut at = 0_u64;
     for (ids, field) in given {
         for (row, id) in ids.iter().enumerate() {
-            put(&mut value, field.column.row(row));
+            put_values(&mut value, field.column.row(row), usize_from_u32(width));
             sorter.push(&[&sort_key(*id), &sort_key_u64(at), &value])?;
             at += 1;
         }
@@ -331,7 +330,7 @@ pub(crate) fn write_field(
     let text = |text: Option<&std::sync::Arc<str>>| text.map(|text| text.to_string());
     let record = FieldRecord {
         name: first.map_or_else(String::new, |field| field.name.to_string()),
-        dtype: dtype.to_string(),
+        dtype,
         width,
         unit: text(first.and_then(|field| field.unit.as_ref())),
         description: text(first.and_then(|field| field.description.as_ref())),

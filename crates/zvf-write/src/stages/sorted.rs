@@ -32,7 +32,7 @@ pub(crate) struct ExternalSorter {
 
 /// Where sorted records go.
 #[derive(Debug)]
-enum Destination {
+pub(crate) enum Destination {
     Memory,
     File(PathBuf),
     /// Memory, or a file in this folder if they do not fit.
@@ -40,32 +40,21 @@ enum Destination {
 }
 
 impl ExternalSorter {
-    /// Returns a sorter of records of `width` bytes for the file at `path`, with about `memory`
-    /// bytes in memory. Once `stop` is set, it accepts no more.
-    pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
-        Self::limited(Destination::File(path), width, memory, stop)
-    }
-
-    /// Returns a sorter of records of `width` bytes that stay in memory if they fit.
-    pub(crate) fn spilling(folder: &SpillFolder, width: usize) -> Self {
-        let place = Destination::Spill(folder.clone());
-        Self::limited(place, width, folder.memory(), &StopFlag::default())
-    }
-
-    fn limited(place: Destination, width: usize, memory: u64, stop: &StopFlag) -> Self {
-        // While records are sorted, each has its number beside it.
-        let records = saturating_usize(memory) / (width.max(1) + 4);
-        let max_records = records.clamp(1024, usize_from_u32(u32::MAX));
-        let max_bytes = max_records.saturating_mul(width.max(1)); // a limit
-        Self { place, max_bytes, ..Self::in_memory(width, stop) }
-    }
-
-    /// Returns a sorter of records of `width` bytes that all stay in memory. Once `stop` is set, it
-    /// accepts no more.
-    pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
-        let (width, stop) = (width.max(1), stop.clone());
-        let (held, runs) = (Vec::new(), Runs::default());
-        Self { place: Destination::Memory, width, max_bytes: usize::MAX, held, runs, stop }
+    /// Returns a sorter of records of `width` bytes, with about `memory` bytes in memory unless all
+    /// stay there. Once `stop` is set, it accepts no more.
+    pub(crate) fn new(place: Destination, width: usize, memory: u64, stop: &StopFlag) -> Self {
+        let width = width.max(1);
+        let max_bytes = match place {
+            Destination::Memory => usize::MAX,
+            Destination::File(_) | Destination::Spill(_) => {
+                // While records are sorted, each has its number beside it.
+                let records = saturating_usize(memory) / (width + 4);
+                let max_records = records.clamp(1024, usize_from_u32(u32::MAX));
+                max_records.saturating_mul(width) // a limit
+            }
+        };
+        let (held, runs, stop) = (Vec::new(), Runs::default(), stop.clone());
+        Self { place, width, max_bytes, held, runs, stop }
     }
 
     /// Adds the record that consists of these parts.
@@ -141,10 +130,11 @@ impl Target {
         memory: u64,
         stop: &StopFlag,
     ) -> ExternalSorter {
-        match self {
-            Self::Memory => ExternalSorter::in_memory(width, stop),
-            Self::Files(stem) => ExternalSorter::new(file(stem, suffix), width, memory, stop),
-        }
+        let place = match self {
+            Self::Memory => Destination::Memory,
+            Self::Files(stem) => Destination::File(file(stem, suffix)),
+        };
+        ExternalSorter::new(place, width, memory, stop)
     }
 }
 
@@ -339,16 +329,28 @@ impl Source {
     fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<Self> {
         match stored {
             StepOutput::Held(bytes) => {
-                let count = bytes.len() / width;
                 let record = |at: usize| &bytes[at * width..(at + 1) * width];
-                let (mut from, mut to) = (0, if lowest.is_empty() { 0 } else { count });
-                while from < to {
-                    let middle = from.midpoint(to);
-                    if record(middle) < lowest { from = middle + 1 } else { to = middle }
-                }
-                Ok(Self::Held(bytes.clone(), from * width, width))
+                let is_below = |at| Ok(record(saturating_usize(at)) < lowest);
+                let from = first_not(to_u64(bytes.len() / width), is_below)?;
+                Ok(Self::Held(bytes.clone(), saturating_usize(from) * width, width))
             }
-            StepOutput::File(path) => Self::open_file(path, width, lowest),
+            StepOutput::File(path) => {
+                let mut file = open(path)?;
+                let bytes = file.metadata().map_err(Error::scratch)?.len();
+                let mut head = vec![0; width];
+                let seek = |file: &mut fs::File, at: u64| {
+                    file.seek(SeekFrom::Start(at * to_u64(width))).map_err(Error::scratch)
+                };
+                if !lowest.is_empty() {
+                    let from = first_not(bytes / to_u64(width), |at| {
+                        seek(&mut file, at)?;
+                        file.read_exact(&mut head).map_err(Error::scratch)?;
+                        Ok(head.as_slice() < lowest)
+                    })?;
+                    seek(&mut file, from)?;
+                }
+                Self::begin(file, head, None)
+            }
         }
     }
 
@@ -363,29 +365,6 @@ impl Source {
         let mut source = Self::File { file, head, unread_bytes };
         source.advance()?;
         Ok(source)
-    }
-
-    fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self> {
-        let mut file = open(path)?;
-        let bytes = file.metadata().map_err(Error::scratch)?.len();
-        let (mut from, mut to) = (0, bytes / to_u64(width));
-        let mut head = vec![0; width];
-        if !lowest.is_empty() {
-            while from < to {
-                let middle = from.midpoint(to);
-                let at = SeekFrom::Start(middle * to_u64(width));
-                file.seek(at).map_err(Error::scratch)?;
-                file.read_exact(&mut head).map_err(Error::scratch)?;
-                if head.as_slice() < lowest {
-                    from = middle + 1;
-                } else {
-                    to = middle;
-                }
-            }
-            let start = SeekFrom::Start(from * to_u64(width));
-            file.seek(start).map_err(Error::scratch)?;
-        }
-        Self::begin(file, head, None)
     }
 
     /// Returns the next record.
@@ -415,6 +394,16 @@ impl Source {
         }
         Ok(())
     }
+}
+
+/// Returns the first of `count` records that is not below, where those below come first.
+fn first_not(count: u64, mut is_below: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
+    let (mut from, mut to) = (0, count);
+    while from < to {
+        let middle = from.midpoint(to);
+        if is_below(middle)? { from = middle + 1 } else { to = middle }
+    }
+    Ok(from)
 }
 
 /// Reads the next block of a file: its key, its length as a `u64`, and its bytes.
@@ -495,7 +484,8 @@ mod tests {
     use super::*;
 
     fn sorted_file(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> StepOutput {
-        let sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
+        let place = Destination::File(folder.join(name));
+        let sorter = ExternalSorter::new(place, 9, memory, &StopFlag::default());
         let (stored, written) = fill_and_finish(sorter, numbers);
         assert_eq!(written.unwrap().bytes, 9 * numbers.len() as u64);
         stored
@@ -550,7 +540,7 @@ mod tests {
         let record = |n: u32| [[7; 16].as_slice(), &sort_key_u32(n)].concat();
         let sources = [vec![9, 1, 300], vec![2, 1, 0], vec![], vec![u32::MAX, 5]];
         let stored = sources.clone().map(|numbers| {
-            let mut sorter = ExternalSorter::in_memory(20, &stop);
+            let mut sorter = ExternalSorter::new(Destination::Memory, 20, 0, &stop);
             numbers.iter().for_each(|n| sorter.push(&[&record(*n)]).unwrap());
             sorter.finish().unwrap().0
         });
@@ -572,7 +562,7 @@ mod tests {
             let (folder, stop) = (tempfile::tempdir().unwrap(), StopFlag::default());
             let stored = (0..).zip(&sources).map(|(n, (numbers, in_memory))| {
                 if *in_memory {
-                    fill_and_finish(ExternalSorter::in_memory(9, &stop), numbers).0
+                    fill_and_finish(ExternalSorter::new(Destination::Memory, 9, 0, &stop), numbers).0
                 } else {
                     sorted_file(folder.path(), &format!("{n}"), numbers, 1 << 20)
                 }

@@ -23,12 +23,11 @@ use std::path::{Path, PathBuf};
 use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
-use super::lists::MergedLists;
 use super::sorted::{
-    ExternalSorter, KWayMerge, number_u32, number_u64, sort_key_u32, sort_key_u64,
+    Destination, ExternalSorter, KWayMerge, number_u32, number_u64, sort_key_u32, sort_key_u64,
 };
 use super::source::{Source, Span};
-use super::step_output::{StepOutput, file};
+use super::step_output::StepOutput;
 use crate::WriteOptions;
 use crate::chunks::{ChunkTable, Order};
 use crate::error::task_error;
@@ -43,15 +42,14 @@ pub(super) struct SpanIndex {
 }
 
 impl SpanIndex {
-    /// Opens the file of these slices whose name begins with `stem`, or creates it.
+    /// Opens the file of these sources, whose lists have so many entries together, or creates it.
     pub(super) fn load(
-        stem: &Path,
-        (lists, sources): (&MergedLists, &[Source]),
+        path: PathBuf,
+        (entries, sources): (u64, &[Source]),
         (table, order): (&ChunkTable, &Order),
         options: &WriteOptions,
     ) -> Result<Self> {
-        let path = file(stem, &format!("spans-{:08x}", lists.identity));
-        let bytes = lists.entries.saturating_mul(to_u64(ENTRY)); // no file is that large
+        let bytes = entries.saturating_mul(to_u64(ENTRY)); // no file is that large
         if fs::metadata(&path).ok().is_none_or(|found| found.len() != bytes) {
             sort_spans(&path, sources, (table, order), options)?;
         }
@@ -99,9 +97,8 @@ fn sort_spans(
     (table, order): (&ChunkTable, &Order),
     options: &WriteOptions,
 ) -> Result<()> {
-    let path = PathBuf::from(path);
-    let mut sorter =
-        ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());
+    let (place, stop) = (Destination::File(path.to_owned()), options.stop_flag());
+    let mut sorter = ExternalSorter::new(place, ENTRY, options.memory / MEMORY_SHARE, &stop);
     for (number, source) in sources.iter().enumerate() {
         let (slice, mut next) = (sort_key_u32(index_u32(number)), 0);
         source.for_each_span(table.rank(), |key, span| {
@@ -127,7 +124,9 @@ const MEMORY_SHARE: u64 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::lists::MergedLists;
     use crate::stages::slice::{Slice, SliceData};
+    use crate::stages::step_output::file;
 
     /// Returns a slice with these chunks of one axis, whose rows are two bytes each.
     fn slice(folder: &Path, number: usize, chunks: &[(i64, u32)]) -> Slice {
@@ -157,11 +156,14 @@ mod tests {
         let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
         let options = WriteOptions::default();
         let stop = options.stop_flag();
-        let stem = folder.path().join("merged");
-        let (lists, table) = MergedLists::load(1, (&slices, &mut sources), (None, &stop)).unwrap();
+        let path = folder.path().join("spans");
+        let (lists, table) = MergedLists::load(1, &mut sources, (None, &stop)).unwrap();
         assert_eq!(lists.entries, 200 + 120);
         let order = table.order(&[-90], Some(&[32]));
-        let load = || SpanIndex::load(&stem, (&lists, &sources), (&table, &order), &options);
+        let load = || {
+            let of = (lists.entries, sources.as_slice());
+            SpanIndex::load(path.clone(), of, (&table, &order), &options)
+        };
         let index = load().unwrap();
         let size = |span: Span| span.rows as usize * 2;
         for window in order.chunks.chunks(37) {
@@ -194,9 +196,12 @@ mod tests {
         let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
         let options = WriteOptions::default();
         let stop = options.stop_flag();
-        let (lists, table) = MergedLists::load(1, (&slices, &mut sources), (None, &stop)).unwrap();
-        let (order, stem) = (table.order(&[0], None), folder.path().join("merged"));
-        let load = || SpanIndex::load(&stem, (&lists, &sources), (&table, &order), &options);
+        let (lists, table) = MergedLists::load(1, &mut sources, (None, &stop)).unwrap();
+        let (order, path) = (table.order(&[0], None), folder.path().join("spans"));
+        let load = || {
+            let of = (lists.entries, sources.as_slice());
+            SpanIndex::load(path.clone(), of, (&table, &order), &options)
+        };
         let StepOutput::File(path) = load().unwrap().stored else { panic!("a file") };
         let whole = fs::read(&path).unwrap();
         assert_eq!(whole.len(), 2 * ENTRY);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 
 use super::file::{Output, WrittenFile, append_to_name, open};
 use crate::stop::StopFlag;
@@ -53,6 +53,14 @@ impl StepOutput {
     /// Returns the output of a step with this name, in files with the stem `stem`.
     pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
         Self::File(file(stem, suffix))
+    }
+
+    /// Removes what no later step reads.
+    pub(super) fn remove(self) -> Result<()> {
+        match self {
+            Self::Held(_) => Ok(()),
+            Self::File(path) => std::fs::remove_file(path).map_err(Error::scratch),
+        }
     }
 
     /// Reads it from the start.

@@ -176,10 +176,15 @@ proptest! {
             let mut level = level.with_locations();
             geometry.give(level.writer(), size).unwrap();
             let mut places = Vec::new();
-            level.finish_placed(|_, _| {}, &mut |_, number, chunk, row| {
-                places.push((number, chunk, row));
-                Ok(())
-            }).await.unwrap();
+            let (_, placed) = level.finish_placed(|_, _| {}).await.unwrap();
+            for (kind, pairs) in placed {
+                assert_eq!(kind, geometry.kind);
+                pairs.for_each(|number, place| {
+                    places.push((number, place));
+                    Ok::<_, zvf_error::Error>(())
+                }).unwrap();
+                assert_eq!(pairs.len(), places.len() as u64);
+            }
             places
         });
         let in_memory = places(u64::MAX);
