@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(fields.take("zv_array", String::read).unwrap().as_deref(), Some("links"));
         assert_eq!(fields.take("a", String::read).unwrap(), None);
         let missing = fields.require("c", String::read).unwrap_err();
-        assert_eq!(missing.to_string(), "BadTag, c: a value, found nothing");
+        assert_eq!(fault(&missing), "BadTag, c: a value, found nothing");
         let remaining = fields.into_remaining();
         assert_eq!(remaining.keys().collect::<Vec<_>>(), ["b"]);
         let rebuilt = Put::new().put("b", 2).put_some("e", Some(3)).with_extras(&remaining);

@@ -34,10 +34,7 @@ fn creates_a_store_from_a_table() {
     assert!(!fs::exists(&store).unwrap(), "nothing is written");
 
     let ran = zvf(&["create", &file, &store, "--per-chunk", "50", "--codec", "zstd", "--checksum"]);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (0, "300 vertices in 12 chunks, 0 objects, 0 links\n")
-    );
+    assert_eq!((ran.code, &*ran.out), (0, "300 vertices in 12 chunks, 0 objects, 0 links\n"));
     assert_eq!(ran.err, format!("zvf: note: see what it contains: zvf info {store}\n"));
     let selected = zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean();
     assert_eq!(selected, "x,y,n\n7,3,97\n");
@@ -45,10 +42,8 @@ fn creates_a_store_from_a_table() {
     let refused = zvf(&["create", &file, &store]).refused(4);
     assert!(refused.ends_with(" already exists; use --overwrite to replace it"), "{refused}");
     let json = zvf(&["create", "--json", &file, &store, "--overwrite", "--chunk", "10,10"]).json();
-    assert_eq!(
-        (&json["made"]["chunks"], &json["layout"]["chunk_shape"][0]),
-        (&3.into(), &10.0.into())
-    );
+    let (chunks, side) = (&json["made"]["chunks"], &json["layout"]["chunk_shape"][0]);
+    assert_eq!((chunks, side), (&3.into(), &10.0.into()));
 
     // A single number applies to all axes.
     let args =
@@ -56,10 +51,9 @@ fn creates_a_store_from_a_table() {
     let json = zvf(&args).json();
     assert_eq!(json["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
     for option in ["--chunk", "--bin-shape"] {
-        zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused_with(
-            2,
-            "expected one length, or one for each axis, found \"3 numbers for 2 axes",
-        );
+        let message = "expected one length, or one for each axis, found \"3 numbers for 2 axes";
+        let args = ["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"];
+        zvf(&args).refused_with(2, message);
     }
 
     let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];

@@ -119,9 +119,8 @@ fn builds_additive_levels() {
     let additive = |at: usize| info["levels"][at]["additive"].as_bool();
     assert_eq!([0, 1, 2].map(additive), [Some(true), Some(true), Some(false)]);
     let text = zvf(&["info", &store]).clean();
-    assert!(
-        text.contains("complete together with level 1") && text.contains("subset from 0, additive")
-    );
+    assert!(text.contains("complete together with level 1"), "{text}");
+    assert!(text.contains("subset from 0, additive"), "{text}");
     done(&["validate", "-q", &store]);
     done(&["render", "-q", &store, "--level", "1", "--output", &folder.at("picture.png")]);
 
@@ -141,10 +140,8 @@ fn builds_additive_levels() {
     let none = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "0"]).clean();
     assert_eq!(none, "no coarser levels\n");
     let info = zvf(&["info", "--json", &store]).json();
-    assert_eq!(
-        (vertices(&info), info["levels"][0]["additive"].as_bool()),
-        (vec![4000], Some(false))
-    );
+    assert_eq!(vertices(&info), [4000]);
+    assert_eq!(info["levels"][0]["additive"], false);
     let other_folder = Folder::new();
     let store = points(&other_folder, 600);
     zvf(&["pyramid", "--in-place", "-q", &store, "--additive", "--method", "cluster"])
