@@ -17,8 +17,6 @@ pub(crate) struct Case {
     pub(crate) level: LevelId,
     /// The output of zarr-vectors.
     pub(crate) reference: Value,
-    /// The input of the writer, for level 0.
-    pub(crate) truth: Value,
 }
 
 /// Calls `visit` for every level of every store whose vertices can be read.
@@ -37,7 +35,6 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
                 reader: reader.clone(),
                 level: LevelId(number.parse().unwrap()),
                 reference: reference.clone(),
-                truth: expected["truth"].clone(),
             };
             visit(&case);
         }
