@@ -346,11 +346,10 @@ const PADDED_BYTES: &str = "null_terminated_bytes";
 
 #[cfg(test)]
 mod tests {
-    use std::string::ToString as _;
-
     use serde_json::json;
 
     use super::*;
+    use crate::tests::fault;
 
     fn read(data_type: Value, fill: Value) -> Result<Fill, MetadataError> {
         let at = At::Document;
@@ -406,50 +405,38 @@ mod tests {
     #[test]
     fn faults_are_reported() {
         let utf32 = |n| json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n}});
-        let tag = "BadTag in metadata,";
         for (data_type, fill, message) in [
-            (json!(7), json!(0), "BadTag in metadata, data_type: expected an object, found 7"),
-            (
-                json!({}),
-                json!(0),
-                "BadTag in metadata, data_type.name: expected a value, found nothing",
-            ),
+            (json!(7), json!(0), "BadTag, data_type: an object, found 7"),
+            (json!({}), json!(0), "BadTag, data_type.name: a value, found nothing"),
             (
                 utf32(0),
                 json!(""),
-                "BadShape in metadata, data_type.configuration.length_bytes: expected a multiple of 4 \
-                 above 0, found 0",
+                "BadShape, data_type.configuration.length_bytes: a multiple of 4 above 0, found 0",
             ),
             (
                 utf32(7),
                 json!(""),
-                "BadShape in metadata, data_type.configuration.length_bytes: expected a multiple of 4 \
-                 above 0, found 7",
+                "BadShape, data_type.configuration.length_bytes: a multiple of 4 above 0, found 7",
             ),
             (
                 padded_bytes(0),
                 json!(""),
-                "BadShape in metadata, data_type.configuration.length_bytes: expected a count above 0, \
-                 found 0",
+                "BadShape, data_type.configuration.length_bytes: a count above 0, found 0",
             ),
-            (json!("bytes"), json!(0), "BadTag in metadata, fill_value: expected bytes, found 0"),
+            (json!("bytes"), json!(0), "BadTag, fill_value: bytes, found 0"),
             (
                 json!("int8"),
                 json!(128),
-                "Overflow in metadata, fill_value: expected a value of the data type, found 128",
+                "Overflow, fill_value: a value of the data type, found 128",
             ),
             (
                 json!("uint32"),
                 json!(1_u64 << 32),
-                "Overflow in metadata, fill_value: expected a value of the data type, found 4294967296",
+                "Overflow, fill_value: a value of the data type, found 4294967296",
             ),
-            (
-                json!("bool"),
-                json!(0),
-                "BadTag in metadata, fill_value: expected true or false, found 0",
-            ),
+            (json!("bool"), json!(0), "BadTag, fill_value: true or false, found 0"),
         ] {
-            assert_eq!(read(data_type, fill).unwrap_err().to_string(), message);
+            assert_eq!(fault(&read(data_type, fill).unwrap_err()), message);
         }
         for (data_type, fill) in [
             ("float16", "0x10000"),
@@ -459,10 +446,9 @@ mod tests {
             ("float64", "nan"),
         ] {
             assert_eq!(
-                read(json!(data_type), json!(fill)).unwrap_err().to_string(),
+                fault(&read(json!(data_type), json!(fill)).unwrap_err()),
                 alloc::format!(
-                    "{tag} fill_value: expected a number, NaN, Infinity or the bits of one, \
-                     found \"{fill}\""
+                    "BadTag, fill_value: a number, NaN, Infinity or the bits of one, found \"{fill}\""
                 )
             );
         }

@@ -98,33 +98,26 @@ pub(super) fn node(fields: &mut Fields<'_>, kind: &'static str) -> Result<(), Me
 
 #[cfg(test)]
 mod tests {
-    use std::string::ToString as _;
-
     use super::*;
+    use crate::tests::fault;
 
     #[test]
     fn a_document_that_is_no_group_is_refused() {
         for (text, message) in [
-            ("[]", "BadTag in metadata, document: expected an object, found a list of 0"),
-            ("{}", "BadTag in metadata, zarr_format: expected a value, found nothing"),
-            (
-                r#"{"zarr_format": 2}"#,
-                "UnsupportedVersion in metadata, zarr_format: expected 3, found 2",
-            ),
-            (
-                r#"{"zarr_format": 3}"#,
-                "BadTag in metadata, node_type: expected a value, found nothing",
-            ),
+            ("[]", "BadTag, document: an object, found a list of 0"),
+            ("{}", "BadTag, zarr_format: a value, found nothing"),
+            (r#"{"zarr_format": 2}"#, "UnsupportedVersion, zarr_format: 3, found 2"),
+            (r#"{"zarr_format": 3}"#, "BadTag, node_type: a value, found nothing"),
             (
                 r#"{"zarr_format": 3, "node_type": "array"}"#,
-                "BadTag in metadata, node_type: expected group, found \"array\"",
+                "BadTag, node_type: group, found \"array\"",
             ),
             (
                 r#"{"zarr_format": 3, "node_type": "group", "attributes": []}"#,
-                "BadTag in metadata, attributes: expected an object, found a list of 0",
+                "BadTag, attributes: an object, found a list of 0",
             ),
         ] {
-            assert_eq!(GroupDoc::parse(text.as_bytes()).unwrap_err().to_string(), message);
+            assert_eq!(fault(&GroupDoc::parse(text.as_bytes()).unwrap_err()), message);
         }
     }
 

@@ -105,11 +105,10 @@ impl Document for AttributeSpec {
 
 #[cfg(test)]
 mod tests {
-    use std::string::ToString as _;
-
     use serde_json::json;
 
     use super::*;
+    use crate::tests::fault;
 
     #[test]
     fn declarations_round_trip() {
@@ -133,15 +132,14 @@ mod tests {
         for (value, message) in [
             (
                 json!({"vertex": 1}),
-                "BadTag in metadata, zarr_vectors.attribute_specs.vertex: expected an object, found 1",
+                "BadTag, zarr_vectors.attribute_specs.vertex: an object, found 1",
             ),
             (
                 json!({"vertex": {"a b": {}}}),
-                "BadTag in metadata, zarr_vectors.attribute_specs.vertex.\"a b\".dtype: \
-                 expected a value, found nothing",
+                "BadTag, zarr_vectors.attribute_specs.vertex.\"a b\".dtype: a value, found nothing",
             ),
         ] {
-            assert_eq!(AttributeSpecs::parse(value).unwrap_err().to_string(), message);
+            assert_eq!(fault(&AttributeSpecs::parse(value).unwrap_err()), message);
         }
     }
 }

@@ -25,6 +25,14 @@ fn document(name: &str) -> &'static str {
     all.find(|(n, _)| *n == name).map(|(_, text)| *text).unwrap()
 }
 
+/// Returns the class of an error, its place, and what was expected and found there.
+pub(crate) fn fault(error: &MetadataError) -> String {
+    let text = error.to_string();
+    let (class, fault) = text.split_once(" in metadata, ").unwrap();
+    let (place, fault) = fault.split_once(": expected ").unwrap();
+    format!("{class}, {place}: {fault}")
+}
+
 /// Returns whether two values are equal: numbers may be written as integers or floats.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {

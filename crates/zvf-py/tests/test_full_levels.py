@@ -133,25 +133,6 @@ def test_the_reference_reads_what_full_levels_have(stores):
         assert not empty.attribute_names("vertex") and not len(empty.groups)
 
 
-@pytest.mark.parametrize("writer", [graph, mesh], ids=lambda writer: writer.__name__)
-def test_edges_and_faces_join_the_bins_of_their_ends(tmp_path, writer):
-    writer(tmp_path / "a")
-    build("zvf.compat", tmp_path / "a")
-    fine, coarse = (zv.open(tmp_path / "a")[number].read() for number in (0, 1))
-
-    def joined(read):
-        rows = read.faces if writer is mesh else read.edges
-        corners = [[tuple(b) for b in np.floor(np.asarray(read.positions, dtype=float)[row] / BIN).astype(int).tolist()] for row in np.asarray(rows)]
-        apart = [c for c in corners if len(set(c)) == len(c)]
-        return [tuple(c[c.index(min(c)) :] + c[: c.index(min(c))]) for c in apart]
-
-    assert len(joined(coarse)) == len(set(joined(coarse))) and set(joined(coarse)) == set(joined(fine))
-    if writer is graph:
-        answer = zvf.open(tmp_path / "a").select(level=1).read()
-        weights = np.asarray(answer["w"])
-        assert len(weights) == len(answer.edges) == len(coarse.edges) and 0 <= weights.min() < weights.max() < len(fine.edges)
-
-
 def test_levels_stay_what_they_are_when_they_are_built_again(tmp_path):
     from zvf.compat.ops import rebuild_pyramid_from_level
     from zvf.compat.rechunk import rechunk_spatial

@@ -77,18 +77,7 @@ mod tests {
     fn large_store() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
-        let mut folders = vec![PathBuf::new()];
-        while let Some(folder) = folders.pop() {
-            fs::create_dir_all(dir.path().join(&folder)).unwrap();
-            for entry in fs::read_dir(from.join(&folder)).unwrap() {
-                let name = folder.join(entry.unwrap().file_name());
-                if from.join(&name).is_dir() {
-                    folders.push(name);
-                } else {
-                    fs::copy(from.join(&name), dir.path().join(&name)).unwrap();
-                }
-            }
-        }
+        archives::copy(&from, dir.path()).unwrap();
         let cell = dir.path().join("0/vertices/c/0/0");
         let payload = vec![7_u8; 1 << 18];
         let framed = [&1_u32.to_le_bytes()[..], &(1_u32 << 18).to_le_bytes(), &payload].concat();

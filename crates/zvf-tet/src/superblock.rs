@@ -215,53 +215,39 @@ mod tests {
 
     #[test]
     fn each_check_has_its_message() {
+        let fault = |file: &[u8], file_len| {
+            let error = Superblock::parse(file, file_len).unwrap_err();
+            error.to_string().replacen(" in tet superblock,", ",", 1)
+        };
         for (at, bytes, file_len, message) in [
-            (
-                0,
-                &[][..],
-                31,
-                "Truncated in tet superblock, superblock at byte 0: expected 32 bytes, found 31",
-            ),
-            (
-                0,
-                b"RTET",
-                216,
-                "BadMagic in tet superblock, magic at byte 0: expected TETR, found 52 54 45 54",
-            ),
-            (
-                4,
-                b"\x02",
-                216,
-                "UnsupportedVersion in tet superblock, layout_version at byte 4: expected 1, found 2",
-            ),
+            (0, &[][..], 31, "Truncated, superblock at byte 0: expected 32 bytes, found 31"),
+            (0, b"RTET", 216, "BadMagic, magic at byte 0: expected TETR, found 52 54 45 54"),
+            (4, b"\x02", 216, "UnsupportedVersion, layout_version at byte 4: expected 1, found 2"),
             (
                 0,
                 b"",
                 215,
-                "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 135, found 136",
+                "OutOfBounds, chunk_index_length at byte 24: expected at most 135, found 136",
             ),
             (
                 16,
                 b"\xd9",
                 216,
-                "OutOfBounds in tet superblock, chunk_index_offset at byte 16: expected at most 216, found 217",
+                "OutOfBounds, chunk_index_offset at byte 16: expected at most 216, found 217",
             ),
             (
                 24,
                 b"\xff\xff\xff\xff\xff\xff\xff\xff",
                 216,
-                "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 136, found 18446744073709551615",
+                "OutOfBounds, chunk_index_length at byte 24: expected at most 136, found 18446744073709551615",
             ),
         ] {
             let mut file = ONE;
             file[at..at + bytes.len()].copy_from_slice(bytes);
-            assert_eq!(Superblock::parse(&file, file_len).unwrap_err().to_string(), message);
+            assert_eq!(fault(&file, file_len), message);
         }
-        let error_text = Superblock::parse(&ONE[..31], 216).unwrap_err().to_string();
-        assert_eq!(
-            error_text,
-            "Truncated in tet superblock, superblock at byte 0: expected 32 bytes, found 31"
-        );
+        let message = "Truncated, superblock at byte 0: expected 32 bytes, found 31";
+        assert_eq!(fault(&ONE[..31], 216), message);
     }
 
     #[test]

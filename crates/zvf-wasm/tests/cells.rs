@@ -7,17 +7,25 @@ use zvf_model::{Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
 use zvf_wasm::{Cell, CellRequest, NO_OBJECT};
 
-async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
+type Loaded = Vec<(Vec<i32>, zvf_error::Result<Cell>)>;
+
+/// Loads every cell of a level, with its place; `more` are more fields of the request.
+async fn load(reader: &Reader, kind: &str, level: u64, more: &str) -> Loaded {
     let number = LevelId(u32::try_from(level).unwrap());
-    let (axes, cells) =
-        zvf_wasm::describe_cells(reader, number, kind.parse().unwrap()).await.unwrap();
+    let described = zvf_wasm::describe_cells(reader, number, kind.parse().unwrap()).await;
+    let (axes, cells) = described.unwrap();
     let mut loaded = Vec::new();
     for cell in cells.chunks(axes) {
-        let text = format!("{{\"kind\": \"{kind}\", \"level\": {level}, \"cell\": {cell:?}}}");
+        let text =
+            format!("{{\"kind\": \"{kind}\", \"level\": {level}, \"cell\": {cell:?}{more}}}");
         let request = CellRequest::parse(&text).unwrap();
-        loaded.push(zvf_wasm::load_cell(reader, &request).await.unwrap());
+        loaded.push((cell.to_vec(), zvf_wasm::load_cell(reader, &request).await));
     }
     loaded
+}
+
+async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
+    load(reader, kind, level, "").await.into_iter().map(|(_, cell)| cell.unwrap()).collect()
 }
 
 #[tokio::test]
@@ -104,34 +112,34 @@ async fn finds_objects_and_reports_faults() {
     assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "the store has more axes");
 }
 
+/// Halves the first of at least `least` chunks of a store below `part`, and loads its cells.
+/// Returns them with their kind and the number of stored chunks.
+async fn load_truncated(id: &str, part: &str, least: usize) -> Option<(Loaded, Kind, usize)> {
+    let mut files = archives::files(id);
+    let is_chunk = |path: &str| path.starts_with(part) && !path.ends_with("zarr.json");
+    let mut chunks: Vec<_> = files.iter_mut().filter(|(path, _)| is_chunk(path)).collect();
+    chunks.sort();
+    let stored = chunks.len();
+    if stored < least {
+        return None;
+    }
+    let half_bytes = chunks[0].1.len() / 2;
+    chunks[0].1.truncate(half_bytes);
+    let unpacked = Unpacked::from_files(&files);
+    let reader = Reader::new(unpacked.open().await);
+    let info = zvf_wasm::describe_store(&reader).await.ok()?;
+    let name = info["kinds"][0]["kind"].as_str().unwrap();
+    Some((load(&reader, name, 0, "").await, name.parse().unwrap(), stored))
+}
+
 #[tokio::test]
 async fn a_truncated_chunk_does_not_affect_other_chunks() {
     let mut store_count = 0;
     for id in archives::ids() {
-        let mut files = archives::files(&id);
-        let chunks = files.iter_mut().filter(|(path, _)| path.starts_with("0/vertices/c/"));
-        let mut chunks: Vec<_> = chunks.collect();
-        if chunks.len() < 2 {
-            continue;
-        }
-        chunks.sort();
-        let (stored, half_bytes) = (chunks.len(), chunks[0].1.len() / 2);
-        chunks[0].1.truncate(half_bytes);
-        let unpacked = Unpacked::from_files(&files);
-        let reader = Reader::new(unpacked.open().await);
-        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
-        if info["kinds"][0]["kind"] != "point_cloud" {
-            continue;
-        }
-        let described = zvf_wasm::describe_cells(&reader, LevelId(0), Kind::PointCloud).await;
-        let (axes, cells) = described.unwrap();
-        let mut faults = 0;
-        for cell in cells.chunks(axes) {
-            let text = format!("{{\"kind\": \"point_cloud\", \"level\": 0, \"cell\": {cell:?}}}");
-            let loaded = zvf_wasm::load_cell(&reader, &CellRequest::parse(&text).unwrap()).await;
-            faults += usize::from(loaded.is_err());
-        }
-        let count = cells.len() / axes;
+        let truncated = load_truncated(&id, "0/vertices/c/", 2).await;
+        let Some((cells, Kind::PointCloud, stored)) = truncated else { continue };
+        let faults = cells.iter().filter(|(_, cell)| cell.is_err()).count();
+        let count = cells.len();
         // In a sharded store, all chunks of the first shard are lost.
         assert!(faults == 1 || (stored < count && faults < count), "{id}: {faults} of {count}");
         store_count += 1;
@@ -175,21 +183,14 @@ async fn every_element_is_drawn_once() {
     assert!(count > 500 && stores.len() > 8, "{count} elements of {stores:?}");
 }
 
-/// Loads every cell of a level by its place, with more fields of the request.
+/// Loads every cell of level 0 by its place, with more fields of the request.
 async fn located_cells(
     reader: &Reader,
     kind: &str,
     more: &str,
 ) -> zvf_error::Result<HashMap<Vec<i32>, Cell>> {
-    let kind_id: Kind = kind.parse().unwrap();
-    let (axes, cells) = zvf_wasm::describe_cells(reader, LevelId(0), kind_id).await.unwrap();
-    let mut loaded = HashMap::new();
-    for cell in cells.chunks(axes) {
-        let text = format!("{{\"kind\": \"{kind}\", \"level\": 0, \"cell\": {cell:?}{more}}}");
-        let request = CellRequest::parse(&text).unwrap();
-        loaded.insert(cell.to_vec(), zvf_wasm::load_cell(reader, &request).await?);
-    }
-    Ok(loaded)
+    let loaded = load(reader, kind, 0, more).await.into_iter();
+    loaded.map(|(place, cell)| Ok((place, cell?))).collect()
 }
 
 #[tokio::test]
@@ -304,39 +305,23 @@ async fn a_truncated_chunk_costs_its_neighbours_what_ends_in_it() {
     for (id, part) in
         archives::ids().iter().flat_map(|id| [(id, "0/vertices/c/"), (id, "0/links/0/")])
     {
-        let mut files = archives::files(id);
-        let is_chunk = |path: &str| path.starts_with(part) && !path.ends_with("zarr.json");
-        let chunks = files.iter_mut().filter(|(path, _)| is_chunk(path));
-        let mut chunks: Vec<_> = chunks.collect();
-        if chunks.len() < 3 {
-            continue;
-        }
-        chunks.sort();
-        let half_bytes = chunks[0].1.len() / 2;
-        chunks[0].1.truncate(half_bytes);
-        let unpacked = Unpacked::from_files(&files);
-        let reader = Reader::new(unpacked.open().await);
-        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
-        let name = info["kinds"][0]["kind"].as_str().unwrap();
-        let kind: Kind = name.parse().unwrap();
+        let Some((cells, kind, _)) = load_truncated(id, part, 3).await else { continue };
         if !kind.has_links() {
             continue;
         }
-        let (axes, cells) = zvf_wasm::describe_cells(&reader, LevelId(0), kind).await.unwrap();
         let (mut faults, mut elements) = (0, 0);
-        for cell in cells.chunks(axes) {
-            let text = format!("{{\"kind\": \"{name}\", \"level\": 0, \"cell\": {cell:?}}}");
-            match zvf_wasm::load_cell(&reader, &CellRequest::parse(&text).unwrap()).await {
-                Ok(cell) => {
-                    elements += cell.segments.len() + cell.faces.len();
-                    noted_count += usize::from(cell.faults.iter().any(|fault| {
-                        fault["key"].as_str().is_some_and(|key| key.starts_with(&part[..7]))
-                    }));
-                }
-                Err(_) => faults += 1,
-            }
+        for (_, cell) in &cells {
+            let Ok(cell) = cell else {
+                faults += 1;
+                continue;
+            };
+            elements += cell.segments.len() + cell.faces.len();
+            let is_noted = |key: &str| key.starts_with(&part[..7]);
+            let mut notes = cell.faults.iter();
+            noted_count +=
+                usize::from(notes.any(|fault| fault["key"].as_str().is_some_and(is_noted)));
         }
-        let count = cells.len() / axes;
+        let count = cells.len();
         assert!(faults * 2 <= count && elements > 0, "{id}: {faults} of {count}, {elements}");
         store_count += 1;
     }

@@ -7,10 +7,10 @@ use crate::stores::{Folder, done, zvf};
 #[test]
 fn creates_a_store_with_the_longest_name() {
     let folder = Folder::new();
-    folder.write("points.csv", "x,y\n1,2\n");
+    let points = folder.write("points.csv", "x,y\n1,2\n");
     for len in [244, 251] {
         let store = folder.at(&"n".repeat(len));
-        done(&["create", "--quiet", &folder.at("points.csv"), &store]);
+        done(&["create", "--quiet", &points, &store]);
         assert_eq!(zvf(&["query", &store]).clean(), "x,y\n1,2\n");
     }
     assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 3);
@@ -19,9 +19,9 @@ fn creates_a_store_with_the_longest_name() {
 #[test]
 fn creates_a_store_from_a_table() {
     let folder = Folder::new();
-    let (file, store) = (folder.at("points.csv"), folder.at("points.zarrvectors"));
+    let store = folder.at("points.zarrvectors");
     let rows: String = (0..300).map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
-    fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
+    let file = folder.write("points.csv", format!("x,y,n\n{rows}"));
 
     let layout = zvf(&["create", "--dry-run", &file, &store, "--per-chunk", "50"]).clean();
     assert_eq!(
@@ -34,10 +34,7 @@ fn creates_a_store_from_a_table() {
     assert!(!fs::exists(&store).unwrap(), "nothing is written");
 
     let ran = zvf(&["create", &file, &store, "--per-chunk", "50", "--codec", "zstd", "--checksum"]);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (0, "300 vertices in 12 chunks, 0 objects, 0 links\n")
-    );
+    assert_eq!((ran.code, &*ran.out), (0, "300 vertices in 12 chunks, 0 objects, 0 links\n"));
     assert_eq!(ran.err, format!("zvf: note: see what it contains: zvf info {store}\n"));
     let selected = zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean();
     assert_eq!(selected, "x,y,n\n7,3,97\n");
@@ -45,10 +42,8 @@ fn creates_a_store_from_a_table() {
     let refused = zvf(&["create", &file, &store]).refused(4);
     assert!(refused.ends_with(" already exists; use --overwrite to replace it"), "{refused}");
     let json = zvf(&["create", "--json", &file, &store, "--overwrite", "--chunk", "10,10"]).json();
-    assert_eq!(
-        (&json["made"]["chunks"], &json["layout"]["chunk_shape"][0]),
-        (&3.into(), &10.0.into())
-    );
+    let (chunks, side) = (&json["made"]["chunks"], &json["layout"]["chunk_shape"][0]);
+    assert_eq!((chunks, side), (&3.into(), &10.0.into()));
 
     // A single number applies to all axes.
     let args =
@@ -56,10 +51,9 @@ fn creates_a_store_from_a_table() {
     let json = zvf(&args).json();
     assert_eq!(json["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
     for option in ["--chunk", "--bin-shape"] {
-        zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused_with(
-            2,
-            "expected one length, or one for each axis, found \"3 numbers for 2 axes",
-        );
+        let message = "expected one length, or one for each axis, found \"3 numbers for 2 axes";
+        let args = ["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"];
+        zvf(&args).refused_with(2, message);
     }
 
     let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
@@ -85,27 +79,20 @@ fn reads_columns_by_name_and_lines_by_object() {
 
 #[test]
 fn unreadable_files_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (file, store) = (at("bad.csv"), at("bad.zarrvectors"));
-    fs::write(&file, "x,y\n1,2\n3,four\n").unwrap();
+    let folder = Folder::new();
+    let store = folder.at("bad.zarrvectors");
+    let file = folder.write("bad.csv", "x,y\n1,2\n3,four\n");
     let error = zvf(&["create", &file, &store]).refused(3);
-    assert_eq!(
-        error,
-        format!(
-            "zvf: cannot create {store} from {file}: in CSV, line 3, column \"y\": expected \
-             float64, found \"four\""
-        )
-    );
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no file is left over");
-    let error = zvf(&["create", &at("none.csv"), &store]).refused(4);
+    let place = format!("zvf: cannot create {store} from {file}: in CSV, line 3, column \"y\"");
+    assert_eq!(error, format!("{place}: expected float64, found \"four\""));
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1, "no file is left over");
+    let error = zvf(&["create", &folder.at("none.csv"), &store]).refused(4);
     assert!(error.ends_with("cannot read: no such file or folder"), "{error}");
-    let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
-    let missing = at("sound.csv");
+    let missing = folder.at("sound.csv");
+    let error = zvf(&["create", &missing, &folder.at("none.csv"), &store]).refused(4);
     assert!(error.contains(&format!(": {missing}: cannot read")), "{error}");
     zvf(&["create", &file, &store, "--format", "las"]).refused_with(3, "LAS");
-    let unknown = at("notes.txt");
-    fs::write(&unknown, "x\n").unwrap();
+    let unknown = folder.write("notes.txt", "x\n");
     zvf(&["create", &unknown, &store]).refused_with(2, "cannot tell the format of ");
     for args in [
         &["--format", "docx"][..],
@@ -143,17 +130,15 @@ fn demo_creates_a_store_of_each_kind() {
 
 #[test]
 fn creates_one_store_from_files_of_several_kinds() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let [first_tree, second_tree, points, faces] = ["a.swc", "b.swc", "p.csv", "f.ply"].map(at);
-    let store = at("both.zarrvectors");
-    fs::write(&first_tree, "1 1 0 0 0 1 -1\n2 3 0 9 0 1 1\n3 3 5 9 0 1 1\n").unwrap();
-    fs::write(&second_tree, "1 1 20 0 0 2 -1\n2 3 20 9 0 2 1\n").unwrap();
-    fs::write(&points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n").unwrap();
+    let folder = Folder::new();
+    let store = folder.at("both.zarrvectors");
+    let first_tree = folder.write("a.swc", "1 1 0 0 0 1 -1\n2 3 0 9 0 1 1\n3 3 5 9 0 1 1\n");
+    let second_tree = folder.write("b.swc", "1 1 20 0 0 2 -1\n2 3 20 9 0 2 1\n");
+    let points = folder.write("p.csv", "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n");
     let ply = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
                property float z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
                0 0 1\n4 0 1\n0 4 1\n3 0 1 2\n";
-    fs::write(&faces, ply).unwrap();
+    let faces = folder.write("f.ply", ply);
     let inputs = [first_tree.as_str(), &points, &second_tree, &faces];
     let layout = zvf(&[&["create", "--dry-run"], &inputs[..], &[&store]].concat()).clean();
     let kinds: Vec<&str> = layout.lines().filter(|line| line.starts_with("kind")).collect();
@@ -201,7 +186,7 @@ fn creates_one_store_from_files_of_several_kinds() {
         assert!(found, "{line}: {info}");
     }
     // A kind that cannot be read is a finding and is not skipped.
-    fs::write(folder.path().join("both.zarrvectors/0/skeleton/zarr.json"), "{").unwrap();
+    fs::write(folder.0.path().join("both.zarrvectors/0/skeleton/zarr.json"), "{").unwrap();
     let ran = zvf(&["info", &store]);
     assert!(ran.code == 1 && ran.out.contains("\nlevel 0: "), "{}", ran.out);
 }
@@ -209,9 +194,8 @@ fn creates_one_store_from_files_of_several_kinds() {
 #[test]
 fn ids_of_several_files_do_not_collide() {
     let folder = Folder::new();
-    let (first, second) = (folder.at("a.csv"), folder.at("b.csv"));
-    fs::write(&first, "x,y,object\n1,2,5\n3,4,7\n").unwrap();
-    fs::write(&second, "x,y,object\n5,6,5\n7,8,0\n").unwrap();
+    let first = folder.write("a.csv", "x,y,object\n1,2,5\n3,4,7\n");
+    let second = folder.write("b.csv", "x,y,object\n5,6,5\n7,8,0\n");
     for (keep, ids) in [(&[][..], vec![5, 7, 8, 13]), (&["--keep-ids"][..], vec![0, 5, 7])] {
         let store = folder.at(&format!("{}.zarrvectors", keep.len()));
         done(&[&["create", "-q", &first, &second, &store], keep].concat());
@@ -229,11 +213,9 @@ fn ids_of_several_files_do_not_collide() {
 
 #[test]
 fn files_with_different_axes_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (tree, points, store) = (at("a.swc"), at("p.csv"), at("x.zarrvectors"));
-    fs::write(&tree, "1 1 0 0 0 1 -1\n").unwrap();
-    fs::write(&points, "x,y\n1,2\n").unwrap();
+    let folder = Folder::new();
+    let tree = folder.write("a.swc", "1 1 0 0 0 1 -1\n");
+    let (points, store) = (folder.write("p.csv", "x,y\n1,2\n"), folder.at("x.zarrvectors"));
     zvf(&["create", &tree, &points, &store]).refused_with(2, "the same axes in every file");
     assert!(!fs::exists(&store).unwrap());
 }

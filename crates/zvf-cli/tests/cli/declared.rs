@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::stores::{Folder, done, zvf};
+use crate::stores::{Folder, done, words, zvf};
 
 /// The declarations of a store: cells per shard, whether manifests are dense, and whether the store
 /// has the columns.
@@ -126,16 +126,9 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
         let store = create(&name, &["--shard", "2", "--manifests", "dense"]);
         let new = folder.at(&format!("new{number}.zarrvectors"));
         for command in commands.split("; ") {
-            let words = command.split(' ').map(|word| match word {
-                "STORE" => store.as_str(),
-                "OTHER" => other.as_str(),
-                "NEW" => new.as_str(),
-                "SCRIPT" => script.as_str(),
-                "SEGMENTS" => segments.as_str(),
-                "TABLE" => table.as_str(),
-                word => word,
-            });
-            done(&words.collect::<Vec<_>>());
+            let line = command.replace("STORE", &store).replace("OTHER", &other);
+            let line = line.replace("NEW", &new).replace("TABLE", &table);
+            done(&words(&line.replace("SCRIPT", &script).replace("SEGMENTS", &segments)));
         }
         let made = if commands.contains("NEW") { &new } else { &store };
         assert_eq!(declared(made, commands), expected, "{commands}");
@@ -279,15 +272,10 @@ fn a_deferred_level_gets_no_lists_until_its_deferral_is_ended() {
         ("pyramid STORE --in-place --levels 1", false),
     ] {
         let (_folder, store) = foreign("points_deferred");
-        let words = command.split(' ').map(|word| match word {
-            "STORE" => store.as_str(),
-            "OTHER" => other.as_str(),
-            "SCRIPT" => script.as_str(),
-            "TABLE" => table.as_str(),
-            word => word,
-        });
+        let line = command.replace("STORE", &store).replace("OTHER", &other);
+        let line = line.replace("SCRIPT", &script).replace("TABLE", &table);
         let before = sums(&store, &[]);
-        let ran = zvf(&words.collect::<Vec<_>>());
+        let ran = zvf(&words(&line));
         assert_eq!(ran.code > 1, is_refused, "{command}: {}{}", ran.out, ran.err);
         assert!(!is_refused || ran.err.contains("--end-deferral"), "{command}: {}", ran.err);
         assert_eq!(
@@ -330,12 +318,7 @@ fn stores_of_other_writers_are_edited_and_repaired() {
         assert_eq!(rules(), before, "{name}");
         let answer = || zvf(&["query", &store, "--format", "csv", "-q"]).out;
         let old = answer();
-        let words = command.split(' ').map(|word| match word {
-            "STORE" => store.as_str(),
-            "SCRIPT" => script.as_str(),
-            word => word,
-        });
-        let ran = zvf(&words.collect::<Vec<_>>());
+        let ran = zvf(&words(&command.replace("STORE", &store).replace("SCRIPT", &script)));
         assert!(ran.code <= 1, "{name}, {command}: {}{}", ran.out, ran.err);
         assert_eq!(rules(), after, "{name}, {command}");
         if !command.starts_with("edit") && name != "graph_two_widths" {

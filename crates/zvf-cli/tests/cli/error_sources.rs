@@ -41,59 +41,34 @@ fn publish_errors() -> Vec<PublishError> {
     errors.chain(system_errors().map(at)).chain(other_errors).collect()
 }
 
-fn store_errors() -> Vec<Error> {
-    let key = Key::root().join("0/vertices/c/0").unwrap();
-    let mut errors = vec![
-        Error::from(format_error()).at_key(&key).at_span(16, 40),
-        Root::parse(b"[").unwrap_err().into(),
-        Error::new(Class::BadTag, "version", "0.9", "1"),
-        Error::limit("keys", 10, 11),
-        Error::missing(&key, "the array lists this chunk"),
-        Error::unsupported("codec", "draco"),
-        Error::custom(Class::Conflict, "words"),
-        Error::codec(Class::Codec, "zstd", io::Error::other("bad block")),
-    ];
-    errors.extend(system_errors().map(|error| Error::io("read", error).at_key(&key)));
-    errors.extend(publish_errors().into_iter().map(Error::from));
-    errors
-}
-
-fn model_errors() -> Vec<Error> {
-    let column = Column::new("uint32".parse::<Dtype>().unwrap(), 3, vec![0; 7].into()).unwrap_err();
-    let mut errors = store_errors();
-    errors.extend([
-        Error::from(format_error()),
-        Error::from(Root::parse(b"[").unwrap_err()),
-        Error::from(column),
-        Error::from(BadCode { code: Some(9), categories: 2 }),
-        Error::new(Class::CountMismatch, "rows", 12, 11),
-    ]);
-    errors.into_iter().map(|error| error.at_key("0/vertices").at_object(3)).collect()
-}
-
-fn query_errors() -> Vec<Error> {
-    let mut errors = model_errors();
-    errors.extend([
-        Error::from(BadQuery::NoObjects),
-        Error::from(BadQuery::Region(BadRegion::NegativeRadius)),
-        Error::from(BadBatch::Offsets),
-    ]);
-    errors
-}
-
-fn convert_errors() -> Vec<Error> {
-    system_errors().map(Error::from).into()
-}
-
 /// Returns an error that prints its cause.
 fn shown_error(cause: io::Error) -> Error {
     Error::custom(Class::Io, "the file cannot be read or written").because(cause).at_key("a")
 }
 
-/// Returns all errors as `Error`, the type that the command and Python print.
+/// Returns errors of every layer as `Error`, the type that the command and Python print.
 fn zvf_errors() -> Vec<Error> {
-    let mut errors = query_errors();
-    errors.extend(convert_errors());
+    let key = Key::root().join("0/vertices/c/0").unwrap();
+    let column = Column::new("uint32".parse::<Dtype>().unwrap(), 3, vec![0; 7].into()).unwrap_err();
+    let mut errors = vec![
+        Error::from(format_error()).at_key(&key).at_span(16, 40),
+        Root::parse(b"[").unwrap_err().into(),
+        Error::new(Class::BadTag, "version", "0.9", "1"),
+        Error::new(Class::CountMismatch, "rows", 12, 11),
+        Error::limit("keys", 10, 11),
+        Error::missing(&key, "the array lists this chunk"),
+        Error::unsupported("codec", "draco"),
+        Error::custom(Class::Conflict, "words"),
+        Error::codec(Class::Codec, "zstd", io::Error::other("bad block")),
+        Error::from(column),
+        Error::from(BadCode { code: Some(9), categories: 2 }),
+        Error::from(BadQuery::NoObjects),
+        Error::from(BadQuery::Region(BadRegion::NegativeRadius)),
+        Error::from(BadBatch::Offsets),
+    ];
+    errors.extend(publish_errors().into_iter().map(Error::from));
+    errors.extend(system_errors().map(|error| Error::io("read", error).at_key(&key)));
+    errors.extend(system_errors().map(Error::from));
     errors.extend(system_errors().map(Error::scratch));
     errors.extend(system_errors().map(shown_error));
     errors
@@ -101,16 +76,14 @@ fn zvf_errors() -> Vec<Error> {
 
 /// Returns every error of the published crates that can be constructed outside these crates.
 fn errors() -> Vec<Boxed> {
-    fn boxed<E: Into<Boxed>>(errors: Vec<E>) -> impl Iterator<Item = Boxed> {
-        errors.into_iter().map(Into::into)
-    }
     let mut errors: Vec<Boxed> = vec![format_error().into()];
-    errors.extend(boxed(publish_errors()));
-    errors.extend(boxed(convert_errors()));
+    errors.extend(publish_errors().into_iter().map(Boxed::from));
     errors.extend(system_errors().map(zvf::edit::EditError::from).map(Boxed::from));
     #[cfg(feature = "serve")]
     errors.extend(serve_errors());
-    errors.extend(boxed(zvf_errors()));
+    errors.extend(zvf_errors().into_iter().map(Boxed::from));
+    let placed = zvf_errors().into_iter().map(|error| error.at_key("0/vertices").at_object(3));
+    errors.extend(placed.map(Boxed::from));
     errors
 }
 
@@ -125,7 +98,7 @@ fn serve_errors() -> Vec<Boxed> {
     let bad_position = encode_multilod(&[bad_position]).unwrap_err();
     let mut errors: Vec<Boxed> = vec![bad_index.clone().into(), bad_position.clone().into()];
     errors.extend([Error::from(bad_index).into(), Error::from(bad_position).into()]);
-    for error in store_errors() {
+    for error in zvf_errors() {
         let address = "brain.zarrvectors".to_owned();
         errors.push(ServeError::Store { address, source: error }.into());
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use crate::stores::{check_has, done, store, zvf};
+use crate::stores::{Folder, check_has, done, store, words, zvf};
 
 #[test]
 fn missing_stores_are_refused() {
@@ -81,15 +81,8 @@ fn errors_and_warnings_are_json_when_asked_for() {
     let error: serde_json::Value = serde_json::from_str(&error).unwrap();
     assert_eq!((&error["class"], &error["exit_code"]), (&"NotFound".into(), &4.into()));
     let store = store("sl3_streamlines");
-    let ran = done(&[
-        "query",
-        "--json",
-        store.arg(),
-        "--objects",
-        "999,2",
-        "--unknown-objects",
-        "report",
-    ]);
+    let query = format!("query --json {} --objects 999,2 --unknown-objects report", store.arg());
+    let ran = done(&words(&query));
     let warning: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
     assert_eq!(
         warning,
@@ -107,12 +100,11 @@ fn errors_and_warnings_are_json_when_asked_for() {
 
 #[test]
 fn rows_that_do_not_exist_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("tree.zarrvectors").to_str().unwrap().to_owned();
-    let file = folder.path().join("points.csv");
+    let folder = Folder::new();
+    let store = folder.at("tree.zarrvectors");
     let rows: String = (0..600).map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
-    fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
-    zvf(&["create", "-q", file.to_str().unwrap(), &store]).clean();
+    let file = folder.write("points.csv", format!("x,y,n\n{rows}"));
+    zvf(&["create", "-q", &file, &store]).clean();
     zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--aggregate", "m=max"])
         .refused_with(2, "expected an attribute of level 0, found \"m\", where there is n");
     let build = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
@@ -127,11 +119,10 @@ fn rows_that_do_not_exist_are_refused() {
 
 #[test]
 fn pyramid_writes_levels_into_a_copy() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (file, store, coarse) = (at("p.csv"), at("p.zarrvectors"), at("coarse.zarrvectors"));
+    let folder = Folder::new();
+    let (store, coarse) = (folder.at("p.zarrvectors"), folder.at("coarse.zarrvectors"));
     let rows: String = (0..600).map(|n| format!("{},{}\n", n % 30, n / 30)).collect();
-    fs::write(&file, format!("x,y\n{rows}")).unwrap();
+    let file = folder.write("p.csv", format!("x,y\n{rows}"));
     zvf(&["create", "-q", &file, &store]).clean();
     zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1", "--cell-size", "6"]).clean();
     let levels =

@@ -122,23 +122,23 @@ fn queries_every_kind_without_options() {
 
 #[test]
 fn unknown_extensions_are_refused_before_any_work() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
     for name in ["x.docx", "x.blend", "x"] {
         // The store does not exist, but the name is checked first.
-        let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
+        let error = zvf(&["query", "no/such/store", "-o", &folder.at(name)]).refused(2);
         assert!(error.contains("; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
-    zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")])
+    zvf(&["query", "no/such/store", "-o", &folder.at("a.csv"), "--elements", &folder.at("e.txt")])
         .refused_with(2, "cannot tell the format of --elements ");
     for name in ["x.las", "x.swc", "x.obj"] {
         // Such files can be written.
-        zvf(&["query", "no/such/store", "-o", &at(name)]).refused_with(4, "no/such/store");
+        zvf(&["query", "no/such/store", "-o", &folder.at(name)]).refused_with(4, "no/such/store");
     }
     let points = store("pc3_basic");
-    let args = ["query", points.arg(), "-o", &at("p.csv"), "--elements", &at("e.arrow")];
+    let args =
+        ["query", points.arg(), "-o", &folder.at("p.csv"), "--elements", &folder.at("e.arrow")];
     zvf(&args).refused_with(2, "point_cloud geometry has no edges or faces to write");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -182,29 +182,29 @@ fn list_losses(from: &str, to: &str) -> Vec<String> {
 
 #[test]
 fn a_dry_run_lists_every_attribute_that_is_dropped() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    fs::write(at("a.csv"), "x,y,z,intensity,mass,word\n1,2,3,4,5.5,a\n").unwrap();
+    let folder = Folder::new();
+    fs::write(folder.at("a.csv"), "x,y,z,intensity,mass,word\n1,2,3,4,5.5,a\n").unwrap();
     let color = "XYZ has a place for color, three values of 8 bits";
     let expected = ["intensity", "mass", "word"]
         .map(|name| format!("vertex attribute {name:?} is dropped: {color}"));
-    assert_eq!(list_losses(&at("a.csv"), &at("a.xyz")), expected);
-    assert_eq!(fs::read_to_string(at("a.xyz")).unwrap(), "1 2 3\n");
-    let pts = list_losses(&at("a.csv"), &at("a.pts"));
+    assert_eq!(list_losses(&folder.at("a.csv"), &folder.at("a.xyz")), expected);
+    assert_eq!(fs::read_to_string(folder.at("a.xyz")).unwrap(), "1 2 3\n");
+    let pts = list_losses(&folder.at("a.csv"), &folder.at("a.pts"));
     assert_eq!(pts.len(), 2, "intensity has a place: {pts:?}");
-    assert_eq!(fs::read_to_string(at("a.pts")).unwrap(), "1\n1 2 3 4\n");
-    let refused = zvf(&["convert", "--strict", &at("a.csv"), &at("b.xyz")]).refused(2);
-    assert!(refused.contains("\"mass\" is dropped") && !folder.path().join("b.xyz").exists());
+    assert_eq!(fs::read_to_string(folder.at("a.pts")).unwrap(), "1\n1 2 3 4\n");
+    let refused =
+        zvf(&["convert", "--strict", &folder.at("a.csv"), &folder.at("b.xyz")]).refused(2);
+    assert!(refused.contains("\"mass\" is dropped") && !folder.0.path().join("b.xyz").exists());
 }
 
 #[test]
 fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    fs::write(at("a.csv"), "x,y,speed,track\n0,0,1,7\n1,0,2,7\n1,1,3,7\n").unwrap();
+    let folder = Folder::new();
+    fs::write(folder.at("a.csv"), "x,y,speed,track\n0,0,1,7\n1,0,2,7\n1,1,3,7\n").unwrap();
     let lines = ["--kind", "polyline", "--object", "track"];
-    zvf(&[&["create", "--quiet", &at("a.csv"), &at("a.zarrvectors")], &lines[..]].concat());
-    let losses = list_losses(&at("a.zarrvectors"), &at("a.fgb"));
+    zvf(&[&["create", "--quiet", &folder.at("a.csv"), &folder.at("a.zarrvectors")], &lines[..]]
+        .concat());
+    let losses = list_losses(&folder.at("a.zarrvectors"), &folder.at("a.fgb"));
     let expected = "vertex attribute \"speed\" is dropped: a feature has one value";
     assert!(losses.iter().any(|loss| loss == expected), "{losses:?}");
 }

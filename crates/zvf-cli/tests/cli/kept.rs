@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::stores::{Folder, done, json_lines, zvf};
+use crate::stores::{Folder, done, json_lines, words, zvf};
 
 /// Returns the positions of each line of a file or a store in `float32`, sorted.
 fn lines_of(folder: &Folder, input: &str) -> Vec<String> {
@@ -115,16 +115,9 @@ fn coordinates_of_text_keep_their_digits() {
                 "float64" => assert_eq!(value(found), value(x), "{file}"),
                 _ => assert_eq!(value(found) as f32, value(x) as f32, "{file}"),
             }
-            let narrow = zvf(&[
-                "create",
-                "--dry-run",
-                "--json",
-                &file,
-                &store,
-                "--overwrite",
-                "--dtype",
-                "float32",
-            ]);
+            let narrow = zvf(&words(&format!(
+                "create --dry-run --json {file} {store} --overwrite --dtype float32"
+            )));
             assert!(x == "1e39" || narrow.json()["layout"]["dtype"] == "float32", "{x} in {file}");
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stores::{Folder, done, kill, start, zvf};
+use crate::stores::{Folder, done, kill, start, words, zvf};
 
 /// Creates a store of `count` points in a plane, with an attribute.
 fn points(folder: &Folder, count: u32) -> String {
@@ -43,19 +43,8 @@ fn a_dry_run_prints_the_plan_and_changes_nothing() {
 fn levels_are_built_listed_and_replaced() {
     let folder = Folder::new();
     let store = points(&folder, 5000);
-    let built = zvf(&[
-        "pyramid",
-        "--in-place",
-        "--json",
-        &store,
-        "--levels",
-        "2",
-        "--size",
-        "4",
-        "--rule",
-        "n=max",
-    ]);
-    let built = built.value();
+    let build = format!("pyramid --in-place --json {store} --levels 2 --size 4 --rule n=max");
+    let built = zvf(&words(&build)).value();
     let [first, second] = vertices(&built)[..] else { panic!("{built}") };
     assert!(first < 5000 / 4 && second < first / 3, "{built}");
     assert!(built["levels"][0]["bytes"].as_u64().unwrap() > first * 16);
@@ -73,18 +62,8 @@ fn levels_are_built_listed_and_replaced() {
     assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
     done(&["validate", "-q", &store]);
 
-    let rebuilt = zvf(&[
-        "pyramid",
-        "--in-place",
-        "-q",
-        &store,
-        "--levels",
-        "1",
-        "--method",
-        "subset",
-        "--keep",
-        "0.5",
-    ]);
+    let subset = format!("pyramid --in-place -q {store} --levels 1 --method subset --keep 0.5");
+    let rebuilt = zvf(&words(&subset));
     assert_eq!((rebuilt.code, rebuilt.err.as_str()), (0, ""));
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
     let unchanged = zvf(&["pyramid", "--in-place", "-q", &store, "--until", "5000"]);
@@ -128,9 +107,8 @@ fn builds_additive_levels() {
         lines
     };
     let before = sorted(zvf(&query).out);
-    let built =
-        zvf(&["pyramid", "--in-place", &store, "--additive", "--levels", "2", "--keep", "0.25"])
-            .clean();
+    let build = format!("pyramid --in-place {store} --additive --levels 2 --keep 0.25");
+    let built = zvf(&words(&build)).clean();
     let lines: Vec<&str> = built.lines().collect();
     assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
     assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
@@ -141,9 +119,8 @@ fn builds_additive_levels() {
     let additive = |at: usize| info["levels"][at]["additive"].as_bool();
     assert_eq!([0, 1, 2].map(additive), [Some(true), Some(true), Some(false)]);
     let text = zvf(&["info", &store]).clean();
-    assert!(
-        text.contains("complete together with level 1") && text.contains("subset from 0, additive")
-    );
+    assert!(text.contains("complete together with level 1"), "{text}");
+    assert!(text.contains("subset from 0, additive"), "{text}");
     done(&["validate", "-q", &store]);
     done(&["render", "-q", &store, "--level", "1", "--output", &folder.at("picture.png")]);
 
@@ -163,10 +140,8 @@ fn builds_additive_levels() {
     let none = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "0"]).clean();
     assert_eq!(none, "no coarser levels\n");
     let info = zvf(&["info", "--json", &store]).json();
-    assert_eq!(
-        (vertices(&info), info["levels"][0]["additive"].as_bool()),
-        (vec![4000], Some(false))
-    );
+    assert_eq!(vertices(&info), [4000]);
+    assert_eq!(info["levels"][0]["additive"], false);
     let other_folder = Folder::new();
     let store = points(&other_folder, 600);
     zvf(&["pyramid", "--in-place", "-q", &store, "--additive", "--method", "cluster"])
@@ -177,19 +152,7 @@ fn builds_additive_levels() {
 fn lineage_lists_parents_and_children() {
     let folder = Folder::new();
     let store = points(&folder, 2000);
-    let built = [
-        "pyramid",
-        "--in-place",
-        "-q",
-        &store,
-        "--levels",
-        "2",
-        "--size",
-        "6",
-        "--links",
-        "implicit",
-    ];
-    done(&built);
+    done(&words(&format!("pyramid --in-place -q {store} --levels 2 --size 6 --links implicit")));
     let up = ["inspect", "lineage", "--json", &store, "--to", "2", "--vertex", "0.0/3"];
     let json = zvf(&up).json();
     let [link] = &json["links"].as_array().unwrap()[..] else { panic!("{json}") };
@@ -254,8 +217,8 @@ fn every_kind_of_a_store_gets_levels() {
     let folder = Folder::new();
     let store = store_of_kinds(&folder);
     let kinds = ["mesh", "point_cloud", "skeleton"];
-    let args =
-        ["pyramid", "--in-place", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
+    let args = format!("pyramid --in-place {store} --levels 2 --links explicit --depth -1");
+    let args = words(&args);
     let plan = zvf(&[&args[..], &["--dry-run"]].concat()).clean();
     let prefixes =
         ["level 0: 1,600 vertices", "level 1, mesh: collapse, ", "level 1, point_cloud: cluster "];
@@ -292,21 +255,9 @@ fn every_kind_of_a_store_gets_levels() {
     let wrong_kind = ["inspect", "lineage", &store, "--to", "1", "--object", "2", "--kind", "mesh"];
     assert!(zvf(&wrong_kind).refused(2).contains("object 2 is a skeleton, not a mesh"));
 
-    let options = [
-        "pyramid",
-        "--in-place",
-        &store,
-        "-q",
-        "--levels",
-        "1",
-        "--method",
-        "subset",
-        "--method",
-        "mesh=cluster",
-    ];
-    let options =
-        [&options[..], &["--size", "mesh=2", "--keep", "0.5", "--sparsity", "skeleton=2"]].concat();
-    done(&options);
+    let methods = "--method subset --method mesh=cluster --size mesh=2 --keep 0.5";
+    let again = format!("pyramid --in-place {store} -q --levels 1 --sparsity skeleton=2");
+    done(&words(&format!("{again} {methods}")));
     let info = zvf(&["info", "--json", &store]).json();
     let level = &info["levels"][1];
     let methods = [&level["method"], &level["beside"][0]["method"], &level["beside"][1]["method"]];

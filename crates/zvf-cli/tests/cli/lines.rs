@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stores::{Folder, done, json_lines, zvf};
+use crate::stores::{Folder, done, json_lines, words, zvf};
 
 /// Returns the first coordinates of each line of an answer, with its object, sorted.
 fn lines(store: &str, options: &[&str]) -> Vec<(i64, Vec<i64>)> {
@@ -31,17 +31,7 @@ fn two_lines_of_one_object_are_never_joined() {
     for (name, text) in [("a.geojson", features), ("a.csv", table), ("a.jsonl", json)] {
         let (file, store) = (folder.at(name), folder.at("a.zarrvectors"));
         fs::write(&file, text).unwrap();
-        done(&[
-            "create",
-            "-q",
-            "--kind",
-            "polyline",
-            "--chunk",
-            "10",
-            &file,
-            &store,
-            "--overwrite",
-        ]);
+        done(&words(&format!("create -q --kind polyline --chunk 10 {file} {store} --overwrite")));
         assert_eq!(lines(&store, &[]), expected, "{name}");
         for bbox in ["20,20:30,30", "2.5,-1:3.5,1"] {
             assert_eq!(lines(&store, &["--bbox", bbox]), [], "{name}: {bbox}");

@@ -1,6 +1,6 @@
 //! `zvf rewrite --format-version 0.9.2`: a migrated store answers queries like the old one.
 
-use crate::stores::{Ran, check_has, store, zvf};
+use crate::stores::{Folder, Ran, check_has, store, zvf};
 
 /// Runs `zvf rewrite` with these words after the version.
 fn migrate(words: &[&str]) -> Ran {
@@ -10,14 +10,14 @@ fn migrate(words: &[&str]) -> Ran {
 #[test]
 fn a_migrated_store_gives_the_same_answers() {
     let old = store("v070_pc3_objects_pyramid");
-    let folder = tempfile::tempdir().unwrap();
-    let new = folder.path().join("new.zarrvectors").to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let new = folder.at("new.zarrvectors");
     let plan = migrate(&[old.arg(), &new, "--dry-run"]).clean();
     assert!(plan.starts_with("format: 0.7.0 -> 0.9.2\n0/"), "{plan}");
     check_has(&plan, "\n0/object_index: manifests by id -> manifests and object_ids\n");
     let plan = migrate(&["--json", old.arg(), "--dry-run"]).json();
     assert_eq!(plan["changes"][0]["after"], "0.9.2");
-    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    assert_eq!(folder.0.path().read_dir().unwrap().count(), 0);
 
     let done = migrate(&[old.arg(), &new]).clean();
     assert!(done.starts_with(&format!("{new}: 3 levels, ")), "{done}");

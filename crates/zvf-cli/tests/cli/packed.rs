@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::stores::{store, zvf};
+use crate::stores::{Folder, store, zvf};
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name);
@@ -13,13 +13,13 @@ fn fixture(name: &str) -> String {
 fn a_store_is_packed_queried_and_unpacked() {
     for id in ["sl3_streamlines", "v060_pc3_objects"] {
         let old = store(id);
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let folder = Folder::new();
         let query = |address: &str| zvf(&["query", address, "--format", "csv"]);
         let before = query(old.arg());
         assert_eq!(before.code, 0, "{}", before.err);
 
-        let (plain, compressed, new) = (path("a.tet"), path("b.tet"), path("new.zv"));
+        let (plain, compressed, new) =
+            (folder.at("a.tet"), folder.at("b.tet"), folder.at("new.zv"));
         let text = zvf(&["pack", old.arg(), &plain]).clean();
         assert!(text.starts_with(&format!("{plain}: ")), "{text}");
         let json = zvf(&["pack", "--json", old.arg(), &compressed, "--codec", "zstd:9"]).json();
@@ -33,7 +33,7 @@ fn a_store_is_packed_queried_and_unpacked() {
         zvf(&["unpack", &plain, &new]).clean();
         assert_eq!(query(&new).out, before.out, "{id}");
         assert!(zvf(&["tensor", "verify", &plain, "--deep"]).clean().ends_with(": ok\n"));
-        let count = folder.path().read_dir().unwrap().count();
+        let count = folder.0.path().read_dir().unwrap().count();
         assert_eq!(count, 3);
     }
 }
@@ -44,8 +44,8 @@ fn an_edit_of_a_pack_that_was_replaced_meanwhile_changes_nothing() {
     use std::process::{Command, Stdio};
 
     let old = store("pl2_negative");
-    let folder = tempfile::tempdir().unwrap();
-    let pack = folder.path().join("a.tet").to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let pack = folder.at("a.tet");
     zvf(&["pack", old.arg(), &pack]).clean();
     let mut slow = Command::new(env!("CARGO_BIN_EXE_zvf"));
     let slow = slow.args(["edit", &pack]).stdin(Stdio::piped()).stderr(Stdio::piped());
@@ -57,7 +57,7 @@ fn an_edit_of_a_pack_that_was_replaced_meanwhile_changes_nothing() {
     };
     let start = std::time::Instant::now();
     let is_unpacked = || {
-        std::fs::read_dir(folder.path())
+        std::fs::read_dir(folder.0.path())
             .unwrap()
             .flatten()
             .any(|entry| entry.path().join("store.zarrvectors/zarr.json").is_file())
@@ -74,15 +74,14 @@ fn an_edit_of_a_pack_that_was_replaced_meanwhile_changes_nothing() {
     let ended = slow.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(6), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(std::fs::read(&pack).unwrap() == between);
-    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    assert_eq!(folder.0.path().read_dir().unwrap().count(), 1);
 }
 
 #[test]
 fn rearranging_a_pack_is_refused_with_a_reason() {
     let old = store("sl3_streamlines");
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (pack, new) = (path("a.tet"), path("new.zv"));
+    let folder = Folder::new();
+    let (pack, new) = (folder.at("a.tet"), folder.at("new.zv"));
     zvf(&["pack", old.arg(), &pack]).clean();
     for args in [
         vec!["rewrite", "--shard", "8", &pack, &new],
@@ -94,7 +93,7 @@ fn rearranging_a_pack_is_refused_with_a_reason() {
             "expected one of many files, with shards and codecs to change: zvf unpack makes it",
         );
     }
-    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    assert_eq!(folder.0.path().read_dir().unwrap().count(), 1);
 }
 
 #[test]
@@ -141,25 +140,24 @@ fn tensors_are_shown_sliced_and_verified() {
 
 #[test]
 fn tensors_are_converted_and_gathered() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
     let frame = fixture("caterva/frames/b2_seed_2d_i4.b2nd");
-    let zarr = path("a.zarr");
+    let zarr = folder.at("a.zarr");
     let output = zvf(&["tensor", "convert", &frame, &zarr]).clean();
     assert_eq!(output, format!("{zarr}: <i4, shape [7, 5], chunks [4, 4] of blocks [2, 2]\n"));
     let refused = zvf(&["tensor", "convert", &frame, &zarr]);
     assert_eq!(refused.code, 4, "{}", refused.err);
     zvf(&["tensor", "convert", &frame, &zarr, "--overwrite"]).clean();
-    let tet = path("a.tet");
+    let tet = folder.at("a.tet");
     let json =
         zvf(&["tensor", "convert", &zarr, &tet, "--chunk", "3,5", "--name", "x", "--json"]).json();
     assert_eq!((&json["dtype"], &json["chunk_shape"][0]), (&"<i4".into(), &3.into()));
     assert_eq!(zvf(&["tensor", "get", &tet, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
-    let converted = path("b.b2nd");
+    let converted = folder.at("b.b2nd");
     zvf(&["tensor", "convert", &tet, &converted, "--block", "1,2", "--compressor", "lz4"]).clean();
     assert_eq!(zvf(&["tensor", "get", &converted, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
 
-    let pack = path("all.tet");
+    let pack = folder.at("all.tet");
     let output = zvf(&["tensor", "pack", &pack, &converted, &format!("other={zarr}")]).clean();
     assert_eq!(output, format!("{pack}: 2 datasets\n"));
     let values = zvf(&["tensor", "get", &pack, "--dataset", "other", "--slice", "4,0:2"]).clean();

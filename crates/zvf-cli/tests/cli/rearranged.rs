@@ -2,18 +2,17 @@
 
 use serde_json::Value;
 
-use crate::stores::{store, zvf};
+use crate::stores::{Folder, store, zvf};
 
 #[test]
 fn a_sharded_and_recompressed_store_gives_the_same_answers() {
     let old = store("sl3_streamlines");
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
     let query = |address: &str| zvf(&["query", address, "--format", "csv"]);
     let before = query(old.arg());
     assert_eq!(before.code, 0, "{}", before.err);
 
-    let (sharded, target) = (path("sharded.zv"), path("small.zv"));
+    let (sharded, target) = (folder.at("sharded.zv"), folder.at("small.zv"));
     let json = zvf(&["rewrite", "--json", old.arg(), &sharded, "--shard", "4"]).json();
     assert!(json["objects"].as_u64().unwrap() < json["cells"].as_u64().unwrap(), "{json}");
     assert_eq!(query(&sharded).out, before.out);
@@ -34,7 +33,8 @@ fn a_sharded_and_recompressed_store_gives_the_same_answers() {
     let listed = zvf(&["inspect", "arrays", &target, "0/vertices"]).clean();
     assert!(!listed.contains("shards") && !listed.contains("blosc"), "{listed}");
     zvf(&["rewrite", "--shard", "8", "--overwrite", old.arg(), &target]).clean();
-    let files: Vec<_> = folder.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    let files: Vec<_> =
+        folder.0.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(files.len(), 2, "{files:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stores::{store, zvf};
+use crate::stores::{Folder, store, zvf};
 
 /// Returns the pixels of a picture that are not white, and all pixels.
 fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
@@ -23,8 +23,8 @@ fn every_kind_is_drawn() {
         ("ms3_tri", "faces", 30_000),
     ] {
         let old = store(id);
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+        let folder = Folder::new();
+        let path = folder.at("a.png");
         let args = ["render", "--json", old.arg(), "-o", &path, "--size", "200"];
         let json = zvf(&args).json();
         let count = json[noun].as_u64().unwrap();
@@ -34,20 +34,20 @@ fn every_kind_is_drawn() {
         assert!(drawn > 50 && drawn < max_pixels, "{id}: {drawn} pixels for {count} {noun}");
 
         // A packed store gives the same picture.
-        let packed = folder.path().join("a.tet").to_str().unwrap().to_owned();
+        let packed = folder.at("a.tet");
         zvf(&["pack", old.arg(), &packed]).clean();
-        let second_path = folder.path().join("b.png").to_str().unwrap().to_owned();
+        let second_path = folder.at("b.png");
         zvf(&["render", &packed, "-o", &second_path, "--size", "200"]).clean();
         assert_eq!(pixels(&second_path).1, image, "{id}");
-        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no other file is left over");
+        assert_eq!(folder.0.path().read_dir().unwrap().count(), 3, "no other file is left over");
     }
 }
 
 #[test]
 fn options_select_what_is_drawn() {
     let old = store("sl3_streamlines");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let path = folder.at("a.png");
     let draw = |options: &[&str]| {
         let draw = ["render", old.arg(), "--overwrite", "-o", &path, "--size", "100x60"];
         let args = [&draw[..], options].concat();
@@ -70,8 +70,8 @@ fn options_select_what_is_drawn() {
 #[test]
 fn invalid_requests_leave_no_file() {
     let old = store("sl3_streamlines");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.png").to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let path = folder.at("a.png");
     for (options, code, expected) in [
         (
             &["--colour", "fb"][..],
@@ -89,7 +89,7 @@ fn invalid_requests_leave_no_file() {
     ] {
         let args = [&["render", old.arg(), "-o", &path], options].concat();
         assert_eq!(zvf(&args).refused(code), expected);
-        assert!(!folder.path().join("a.png").exists());
+        assert!(!folder.0.path().join("a.png").exists());
     }
     zvf(&["render", "no/such/store", "-o", "a.jpg"]).refused_with(2, "a.jpg does not end in .png");
     fs::write(&path, "mine").unwrap();

@@ -54,6 +54,11 @@ pub(crate) fn zvf(args: &[&str]) -> Ran {
     Ran::from(output)
 }
 
+/// Returns the words of a line, as arguments.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// Runs a command that succeeds; it may print notes.
 #[track_caller]
 pub(crate) fn done(args: &[&str]) -> Ran {

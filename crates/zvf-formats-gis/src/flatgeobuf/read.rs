@@ -361,27 +361,21 @@ const MAX_OPEN_NODES: usize = 1 << 20;
 mod tests {
     use zvf_formats::{Bounds, Polygons, ReadOptions};
 
-    use crate::shared::stock_files::{check_broken, check_features, folder, read_all};
+    use crate::shared::golden::{Collected, check_files, folder};
 
     fn options() -> ReadOptions {
         ReadOptions { polygons: Polygons::Rings, ..ReadOptions::default() }
     }
 
     #[test]
-    fn reads_the_features_of_gdal_files() {
-        check_features("flatgeobuf", &options());
-        check_features("flatgeobuf", &ReadOptions { batch_rows: 2, ..options() });
-    }
-
-    #[test]
-    fn broken_files_are_refused() {
-        check_broken("flatgeobuf", &options());
+    fn reads_files_of_gdal() {
+        check_files("flatgeobuf", &options());
     }
 
     #[test]
     fn a_box_selects_the_features_that_lie_in_it() {
         let path = folder("flatgeobuf").join("tree.fgb");
-        let all = read_all(&path, &options()).unwrap();
+        let all = Collected::read(&path, &options()).unwrap();
         let numbers = &all.positions;
         let middle = |axis: usize, share: usize| {
             let mut values: Vec<f64> = numbers.iter().skip(axis).step_by(2).copied().collect();
@@ -392,11 +386,13 @@ mod tests {
             Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
         let inside = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
-            read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();
+            Collected::read(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() })
+                .unwrap();
         assert!(inside > 0 && inside < all.rows(), "{inside} of {}", all.rows());
         assert_eq!((some.rows(), some.objects.len()), (inside, inside));
         let broken = folder("flatgeobuf").join("broken/tree_offset.fgb");
-        let error = read_all(&broken, &ReadOptions { bounds: Some(bounds), ..options() }).err();
+        let error =
+            Collected::read(&broken, &ReadOptions { bounds: Some(bounds), ..options() }).err();
         assert_eq!(error.map(|error| error.class()), Some(zvf_format::Class::OutOfBounds));
     }
 }

@@ -50,10 +50,11 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::shared::golden;
 
     #[test]
     fn reads_golden_files() {
-        golden::check_files("draco");
+        golden::check_files("draco", &ReadOptions::default());
     }
 }

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn golden_files() {
-        golden::check_files("stl");
+        golden::check_files("stl", &ReadOptions::default());
     }
 
     #[test]

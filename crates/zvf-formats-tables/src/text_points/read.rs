@@ -303,27 +303,11 @@ mod tests {
 
     use super::*;
     use crate::XYZ;
-    use crate::shared::open;
-    use crate::shared::stock_files::{check_broken, check_good};
+    use crate::shared::{golden, open};
 
     #[test]
-    fn reads_the_points_of_stock_files() {
-        // What pandas reads from table.xyz differs from the nearest numbers in the last bit.
-        let except = ["table.xyz"];
-        check_good("text_points", &except, &ReadOptions::default());
-        check_good(
-            "text_points",
-            &except,
-            &ReadOptions { batch_rows: 2, ..ReadOptions::default() },
-        );
-        let path = crate::shared::stock_files::folder("text_points").join("table.xyz");
-        let table = crate::shared::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
-        assert_eq!((table.rows(), table.header.fields.len()), (25, 1));
-    }
-
-    #[test]
-    fn broken_files_are_refused() {
-        check_broken("text_points", &ReadOptions::default());
+    fn reads_stock_files() {
+        golden::check_files("text_points", &ReadOptions::default());
     }
 
     #[test]

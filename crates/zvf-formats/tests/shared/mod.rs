@@ -5,7 +5,6 @@
 #![expect(dead_code, reason = "each crate uses a part of them")]
 
 pub(crate) mod golden;
-pub(crate) mod stock_files;
 
 use std::error::Error as _;
 use std::io::Write as _;
@@ -86,6 +85,14 @@ pub(crate) fn dump_file(
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     dump_reader(open(Input::path(file.path()), Some(format), options))
+}
+
+/// Returns why a file of `format` was refused: the class, the place, and what was expected and found there.
+pub(crate) fn fault<T: std::fmt::Debug>(read: Result<T, String>, format: &str) -> String {
+    let error = read.unwrap_err();
+    let (class, fault) = error.split_once(&format!(" in {format}, ")).expect(&error);
+    let (place, fault) = fault.split_once(": expected ").expect(&error);
+    format!("{class}, {place}: {fault}")
 }
 
 /// Formats the header and the pieces of a reader as text.

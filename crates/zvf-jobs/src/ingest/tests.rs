@@ -57,6 +57,12 @@ async fn numbers(address: &str) -> Vec<usize> {
     numbers
 }
 
+/// Plans an ingest into two shares, and opens it.
+async fn planned(files: &[PathBuf], address: &str, work: &Path, recipe: &Recipe) -> Ingest {
+    PlannedIngest::create(files, address, work, recipe, Some(2), &mut proceed).await.unwrap();
+    Ingest::open(address, work, recipe.write.clone()).unwrap()
+}
+
 fn proceed(_: Stage, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -109,9 +115,7 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
 async fn a_task_that_is_named_twice_is_done_once() {
     let folder = Folder(archives::scratch());
     let (file, address) = ([points(&folder, "a.csv", 0..450)], folder.address("a.zarrvectors"));
-    let (work, recipe) = (folder.at("work"), recipe());
-    PlannedIngest::create(&file, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
-    let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+    let ingest = planned(&file, &address, &folder.at("work"), &recipe()).await;
     let routes = [1, 0, 1, 0].map(|number| Task { stage: TaskStage::Route, number });
     let ran = ingest.route(&routes, &mut proceed).await.unwrap();
     assert_eq!(ran, [true, true, false, false]);
@@ -212,17 +216,7 @@ async fn progress_of_a_deleted_store_is_discarded() {
         copy(&store, &backup).unwrap();
         // All tasks are done; the next steps are those of `finish`, without the removal of the
         // folder.
-        PlannedIngest::create(
-            std::slice::from_ref(&file),
-            &address,
-            &work,
-            &recipe,
-            Some(2),
-            &mut proceed,
-        )
-        .await
-        .unwrap();
-        let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+        let ingest = planned(std::slice::from_ref(&file), &address, &work, &recipe).await;
         for task in ingest.tasks().all() {
             ingest.run(task, &mut proceed).await.unwrap();
         }
@@ -335,12 +329,8 @@ async fn inner_slices_are_routed_alone_or_together() {
     let cells = |store: &str| tree(&Path::new(store).join("0/vertices/c"));
     let expected = cells(&direct_address);
     for (name, tasks_per_route) in [("alone", 1), ("together", 4)] {
-        let (address, work) = (folder.address(name), folder.at("work"));
-        let files = std::slice::from_ref(&file);
-        PlannedIngest::create(files, &address, &work, &recipe, Some(2), &mut proceed)
-            .await
-            .unwrap();
-        let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+        let (address, files) = (folder.address(name), std::slice::from_ref(&file));
+        let ingest = planned(files, &address, &folder.at("work"), &recipe).await;
         let (mut routes, other_tasks): (Vec<Task>, Vec<Task>) =
             ingest.tasks().all().into_iter().partition(|task| task.stage == TaskStage::Route);
         assert_eq!(routes.len(), 10);

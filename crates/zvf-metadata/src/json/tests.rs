@@ -5,6 +5,7 @@ use std::string::{String, ToString as _};
 use serde_json::json;
 
 use super::*;
+use crate::tests::fault;
 
 fn read(text: &str) -> Result<Value, MetadataError> {
     parse(text.as_bytes(), &Limits::GROUP, false).map(|parsed| parsed.value)
@@ -45,110 +46,63 @@ fn parses_values_of_every_kind() {
 #[test]
 fn every_fault_is_reported_with_its_location() {
     for (text, message) in [
-        ("", "Truncated in metadata, document: expected a value, found the end of the text"),
-        (
-            " ",
-            "Truncated in metadata, document at byte 1: expected a value, found the end of the text",
-        ),
-        ("nul", "Encoding in metadata, document: expected a value, found \"nul\""),
-        ("nulls", "Encoding in metadata, document: expected a value, found \"nulls\""),
-        ("[1,]", "Encoding in metadata, [1] at byte 3: expected a value, found \"]\""),
-        ("[1 2]", "Encoding in metadata, [1] at byte 3: expected a comma or the end, found \"2]\""),
-        (
-            "[1",
-            "Truncated in metadata, [1] at byte 2: expected a comma or the end, found the end of the text",
-        ),
-        (
-            "{",
-            "Truncated in metadata, document at byte 1: expected a key, found the end of the text",
-        ),
-        ("{1: 2}", "Encoding in metadata, document at byte 1: expected a key, found \"1: 2}\""),
-        (r#"{"a": 1, }"#, "Encoding in metadata, document at byte 9: expected a key, found \"}\""),
-        (r#"{"a" 1}"#, "Encoding in metadata, a at byte 5: expected a colon, found \"1}\""),
-        (
-            r#"{"a""#,
-            "Truncated in metadata, a at byte 4: expected a colon, found the end of the text",
-        ),
-        (
-            r#"{"a": 1] "#,
-            "Encoding in metadata, document at byte 7: expected a comma or the end, found \"] \"",
-        ),
-        (
-            r#"{"a": 1, "a": 2}"#,
-            "Duplicate in metadata, a at byte 12: expected each key once, found it again",
-        ),
+        ("", "Truncated, document: a value, found the end of the text"),
+        (" ", "Truncated, document at byte 1: a value, found the end of the text"),
+        ("nul", "Encoding, document: a value, found \"nul\""),
+        ("nulls", "Encoding, document: a value, found \"nulls\""),
+        ("[1,]", "Encoding, [1] at byte 3: a value, found \"]\""),
+        ("[1 2]", "Encoding, [1] at byte 3: a comma or the end, found \"2]\""),
+        ("[1", "Truncated, [1] at byte 2: a comma or the end, found the end of the text"),
+        ("{", "Truncated, document at byte 1: a key, found the end of the text"),
+        ("{1: 2}", "Encoding, document at byte 1: a key, found \"1: 2}\""),
+        (r#"{"a": 1, }"#, "Encoding, document at byte 9: a key, found \"}\""),
+        (r#"{"a" 1}"#, "Encoding, a at byte 5: a colon, found \"1}\""),
+        (r#"{"a""#, "Truncated, a at byte 4: a colon, found the end of the text"),
+        (r#"{"a": 1] "#, "Encoding, document at byte 7: a comma or the end, found \"] \""),
+        (r#"{"a": 1, "a": 2}"#, "Duplicate, a at byte 12: each key once, found it again"),
         (
             r#"{"a": {"b c": [0, {"d": NaN}]}}"#,
-            "Encoding in metadata, a.\"b c\"[1].d at byte 24: expected a finite number, found NaN",
+            "Encoding, a.\"b c\"[1].d at byte 24: a finite number, found NaN",
         ),
-        (
-            "[-Infinity]",
-            "Encoding in metadata, [0] at byte 1: expected a finite number, found -Infinity",
-        ),
-        (
-            "[Infinity]",
-            "Encoding in metadata, [0] at byte 1: expected a finite number, found Infinity",
-        ),
+        ("[-Infinity]", "Encoding, [0] at byte 1: a finite number, found -Infinity"),
+        ("[Infinity]", "Encoding, [0] at byte 1: a finite number, found Infinity"),
         (
             r#"{"x": [1e999]}"#,
-            "Overflow in metadata, x[0] at byte 7: expected a number that 64 bits can hold, found \
-             \"1e999\"",
+            "Overflow, x[0] at byte 7: a number that 64 bits can hold, found \"1e999\"",
         ),
-        (
-            "[-1e999]",
-            "Overflow in metadata, [0] at byte 1: expected a number that 64 bits can hold, found \"-1e999\"",
-        ),
-        ("01", "Encoding in metadata, document: expected a number, found \"01\""),
-        ("-", "Encoding in metadata, document: expected a number, found \"-\""),
-        ("1.", "Encoding in metadata, document: expected a number, found \"1.\""),
-        ("1e", "Encoding in metadata, document: expected a number, found \"1e\""),
-        ("1e+", "Encoding in metadata, document: expected a number, found \"1e+\""),
-        ("+1", "Encoding in metadata, document: expected a value, found \"+1\""),
-        (
-            "1 2",
-            "Trailing in metadata, document at byte 2: expected the end of the document, found more",
-        ),
-        (
-            "\"a",
-            "Truncated in metadata, document at byte 2: expected the end of a string, found the end of the text",
-        ),
-        (
-            "\"a\\",
-            "Truncated in metadata, document at byte 2: expected an escape, found the end of the text",
-        ),
-        (
-            "\"\\x\"",
-            "Encoding in metadata, document at byte 1: expected an escape of JSON, found \"\\\\x\\\"\"",
-        ),
+        ("[-1e999]", "Overflow, [0] at byte 1: a number that 64 bits can hold, found \"-1e999\""),
+        ("01", "Encoding, document: a number, found \"01\""),
+        ("-", "Encoding, document: a number, found \"-\""),
+        ("1.", "Encoding, document: a number, found \"1.\""),
+        ("1e", "Encoding, document: a number, found \"1e\""),
+        ("1e+", "Encoding, document: a number, found \"1e+\""),
+        ("+1", "Encoding, document: a value, found \"+1\""),
+        ("1 2", "Trailing, document at byte 2: the end of the document, found more"),
+        ("\"a", "Truncated, document at byte 2: the end of a string, found the end of the text"),
+        ("\"a\\", "Truncated, document at byte 2: an escape, found the end of the text"),
+        ("\"\\x\"", "Encoding, document at byte 1: an escape of JSON, found \"\\\\x\\\"\""),
         (
             "\"\\ud800\"",
-            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
-             \"\\\\ud800\\\"\"",
+            "Encoding, document at byte 1: a character in hexadecimal, found \"\\\\ud800\\\"\"",
         ),
         (
             "\"\\ud800\\u0041\"",
-            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
-             \"\\\\ud800\\\\u\"",
+            "Encoding, document at byte 1: a character in hexadecimal, found \"\\\\ud800\\\\u\"",
         ),
         (
             "\"\\u+123\"",
-            "Encoding in metadata, document at byte 1: expected a character in hexadecimal, found \
-             \"\\\\u+123\\\"\"",
+            "Encoding, document at byte 1: a character in hexadecimal, found \"\\\\u+123\\\"\"",
         ),
         (
             "\"a\nb\"",
-            "Encoding in metadata, document at byte 2: expected no control characters in a string, \
-             found \"\\nb\\\"\"",
+            "Encoding, document at byte 2: no control characters in a string, found \"\\nb\\\"\"",
         ),
-        ("\u{feff}1", "Encoding in metadata, document: expected a value, found \"\\u{feff}1\""),
+        ("\u{feff}1", "Encoding, document: a value, found \"\\u{feff}1\""),
     ] {
-        assert_eq!(read(text).unwrap_err().to_string(), message, "{text}");
+        assert_eq!(fault(&read(text).unwrap_err()), message, "{text}");
     }
     let error = parse(b"[\"\xff\"]", &Limits::GROUP, false).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "Encoding in metadata, document at byte 2: expected text in UTF-8, found another byte"
-    );
+    assert_eq!(fault(&error), "Encoding, document at byte 2: text in UTF-8, found another byte");
 }
 
 #[test]
@@ -163,22 +117,16 @@ fn limits_apply_before_allocation() {
     let narrow = Limits { bytes: 64, depth: 2, values: 10 };
     for (text, message) in [
         ("[0,0,0,0,0,0,0,0,0]", None),
-        (
-            "[0,0,0,0,0,0,0,0,0,0]",
-            Some("LimitExceeded in metadata, [9] at byte 19: expected at most 10, found 11"),
-        ),
+        ("[0,0,0,0,0,0,0,0,0,0]", Some("LimitExceeded, [9] at byte 19: at most 10, found 11")),
         (r#"{"a":0,"b":0}"#, None),
         (
             r#"{"a":0,"b":0,"c":0}"#,
-            Some("LimitExceeded in metadata, document at byte 13: expected at most 10, found 11"),
+            Some("LimitExceeded, document at byte 13: at most 10, found 11"),
         ),
         ("[[]]", None),
-        (
-            "[[[]]]",
-            Some("LimitExceeded in metadata, [0][0] at byte 2: expected at most 2, found 3"),
-        ),
+        ("[[[]]]", Some("LimitExceeded, [0][0] at byte 2: at most 2, found 3")),
     ] {
-        let found = parse(text.as_bytes(), &narrow, false).map_err(|error| error.to_string());
+        let found = parse(text.as_bytes(), &narrow, false).map_err(|error| fault(&error));
         match message {
             None => assert!(found.is_ok(), "{text}: {found:?}"),
             Some(message) => assert_eq!(found.unwrap_err(), message),
@@ -186,10 +134,7 @@ fn limits_apply_before_allocation() {
     }
     let padded = std::format!("{:>65}", "1");
     let error = parse(padded.as_bytes(), &narrow, false).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "LimitExceeded in metadata, document: expected at most 64, found 65"
-    );
+    assert_eq!(fault(&error), "LimitExceeded, document: at most 64, found 65");
 }
 
 #[test]

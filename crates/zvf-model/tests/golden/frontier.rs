@@ -1,14 +1,16 @@
 //! Newer and rarer forms of stores, derived from archived stores by changing some of their files.
 
-use std::collections::BTreeMap;
-
-use archives::{Files, Unpacked, edit_document as edit, files, inline, put_array};
+use archives::{Files, Unpacked, files, inline, put_array};
 use serde_json::{Value, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{LevelId, LevelReader, ObjectId, ObjectIndex};
 use zvf_store::{Caching, Store};
+
+use crate::derived::{dense, edit, int64, partitioned, remove};
+
+const INDEX: &str = "0/object_index/zarr.json";
 
 /// A level of a store of files, which are deleted when this value is dropped.
 struct LevelFixture {
@@ -26,18 +28,15 @@ impl LevelFixture {
     fn level(&self) -> LevelReader {
         inline(LevelReader::open(&self.store, LevelId(0))).unwrap()
     }
-}
 
-fn attributes(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
-    edit(files, &format!("{path}/zarr.json"), |doc| change(&mut doc["attributes"]));
-}
+    /// Opens the level with so much memory for tables.
+    fn level_within(&self, index_bytes: u64) -> LevelReader {
+        inline(LevelReader::open_within(&self.store, LevelId(0), index_bytes)).unwrap()
+    }
 
-fn remove(files: &mut Files, folder: &str) {
-    files.retain(|(path, _)| !path.starts_with(&format!("{folder}/")));
-}
-
-fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
-    numbers.into_iter().flat_map(i64::to_le_bytes).collect()
+    fn index(&self) -> ObjectIndex {
+        inline(self.level().objects()).unwrap().unwrap()
+    }
 }
 
 /// Returns every reference of every object.
@@ -47,47 +46,16 @@ fn references(index: &ObjectIndex) -> Vec<Vec<(ChunkKey, u64)>> {
     manifests.iter().map(|manifest| manifest.references().collect()).collect()
 }
 
-/// Returns the files of a store with a dense object index: spans from the last object to the
-/// first, with an unused row between them.
-fn dense(files: &Files, level: &LevelReader) -> Files {
-    let index = inline(level.objects()).unwrap().unwrap();
-    let (mut spans, mut blocks) = (Vec::new(), Vec::new());
-    for references in references(&index).iter().rev() {
-        blocks.extend([0, 0, 0, 999]);
-        let start = i64::try_from(blocks.len() / 4).unwrap();
-        for (chunk, fragment) in references {
-            blocks.extend(
-                chunk.components().iter().copied().chain([i64::try_from(*fragment).unwrap()]),
-            );
-        }
-        spans.push([start, i64::try_from(references.len()).unwrap()]);
-    }
-    spans.reverse();
-    let mut changed = files.clone();
-    remove(&mut changed, "0/object_index/manifests");
-    let (n, m) = (spans.len(), blocks.len() / 4);
-    put_array(
-        &mut changed,
-        "0/object_index/manifest_spans",
-        "int64",
-        &[n, 2],
-        int64(spans.concat()),
-    );
-    put_array(&mut changed, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
-    changed
-}
-
 #[test]
 fn object_indexes_of_numbers() {
-    let blobs = files("pc3_objects");
-    let base = LevelFixture::new(&blobs);
-    let expected = references(&inline(base.level().objects()).unwrap().unwrap());
+    let mut undivided = files("pc3_objects");
+    let expected = references(&LevelFixture::new(&undivided).index());
     for layout in ["dense_manifests_v1", "vlen_manifests_v2"] {
         // In the second case the stored arrays decide against the declared layout.
-        let mut files = dense(&blobs, &base.level());
-        attributes(&mut files, "0/object_index", |object| object["layout"] = json!(layout));
+        let mut files = inline(dense());
+        edit(&mut files, INDEX, |object| object["layout"] = json!(layout));
         let case = LevelFixture::new(&files);
-        let index = inline(case.level().objects()).unwrap().unwrap();
+        let index = case.index();
         assert_eq!(references(&index), expected, "{layout}");
         assert_eq!(inline(index.find(&[ObjectId(34)])).unwrap(), [Some(34)]);
         let rows: Vec<u64> = (0..index.slots()).rev().collect();
@@ -96,27 +64,18 @@ fn object_indexes_of_numbers() {
             expected.len()
         );
     }
-    let mut files = blobs.clone();
-    attributes(&mut files, "0/object_index", |object| {
-        object["layout"] = json!("dense_manifests_v1")
-    });
-    let case = LevelFixture::new(&files);
-    assert_eq!(references(&inline(case.level().objects()).unwrap().unwrap()), expected);
+    edit(&mut undivided, INDEX, |object| object["layout"] = json!("dense_manifests_v1"));
+    assert_eq!(references(&LevelFixture::new(&undivided).index()), expected);
 }
 
 #[test]
 fn spans_past_the_blocks_name_the_object() {
-    let blobs = files("pc3_objects");
-    let base = LevelFixture::new(&blobs);
-    let mut files = dense(&blobs, &base.level());
-    attributes(&mut files, "0/object_index", |object| {
-        object["layout"] = json!("dense_manifests_v1")
-    });
+    let mut files = inline(dense());
     let (_, spans) =
         files.iter_mut().find(|(path, _)| path == "0/object_index/manifest_spans/c/0/0").unwrap();
     spans[8..16].copy_from_slice(&i64::MAX.to_le_bytes());
     let fixture = LevelFixture::new(&files);
-    let index = inline(fixture.level().objects()).unwrap().unwrap();
+    let index = fixture.index();
     assert!(inline(index.manifests(&[1, 2])).is_ok());
     let error = inline(index.manifests(&[2, 0])).unwrap_err();
     assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(0)), "{error}");
@@ -132,15 +91,13 @@ fn spans_past_the_blocks_name_the_object() {
 fn the_declared_layout_locates_ids() {
     let mut files = files("pc3_sparse_ids");
     let sparse = LevelFixture::new(&files);
-    let index = inline(sparse.level().objects()).unwrap().unwrap();
+    let index = sparse.index();
     let ids = inline(index.ids(0..index.slots())).unwrap();
     assert!(ids.last().unwrap().0 > 9);
     // A stale table of ids of a later writer.
-    attributes(&mut files, "0/object_index", |object| {
-        object["layout"] = json!("vlen_manifests_v1")
-    });
+    edit(&mut files, INDEX, |object| object["layout"] = json!("vlen_manifests_v1"));
     let fixture = LevelFixture::new(&files);
-    let index = inline(fixture.level().objects()).unwrap().unwrap();
+    let index = fixture.index();
     let rows: Vec<ObjectId> = (0..10).map(ObjectId).collect();
     assert_eq!(inline(index.ids(0..10)).unwrap(), rows);
     assert_eq!(inline(index.find(&[ids[9]])).unwrap(), [None]);
@@ -154,9 +111,7 @@ fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
     let fixture = LevelFixture::new(&files);
     // A table takes 120 bytes, the seven runs 112.
     for index_bytes in [120, 112, 0] {
-        let level =
-            inline(LevelReader::open_within(&fixture.store, LevelId(0), index_bytes)).unwrap();
-        let index = inline(level.objects()).unwrap().unwrap();
+        let index = inline(fixture.level_within(index_bytes).objects()).unwrap().unwrap();
         let rows: Vec<u64> = (0..10).collect();
         let ids = ids.map(ObjectId);
         let found: Vec<Option<u64>> = rows.iter().copied().map(Some).collect();
@@ -176,9 +131,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
     put_array(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
     let fixture = LevelFixture::new(&files);
     for index_bytes in [1 << 20, 0] {
-        let level =
-            inline(LevelReader::open_within(&fixture.store, LevelId(0), index_bytes)).unwrap();
-        let index = inline(level.objects()).unwrap().unwrap();
+        let index = inline(fixture.level_within(index_bytes).objects()).unwrap().unwrap();
         let requested = [i64::MIN, 900, 901, -5, i64::MAX, 8].map(ObjectId);
         let rows = [Some(6), Some(0), None, Some(1), Some(4), Some(7)];
         assert_eq!(inline(index.find(&requested)).unwrap(), rows);
@@ -214,8 +167,7 @@ fn owners_do_not_depend_on_the_memory_for_a_table() {
             let bytes = 12 * all.chunks.iter().map(|chunk| chunk.all().len()).sum::<usize>();
             // No space at all, and space for the crossings alone.
             for cap in [0, u64::try_from(bytes).unwrap() - 1] {
-                let narrow =
-                    inline(LevelReader::open_within(&fixture.store, LevelId(0), cap)).unwrap();
+                let narrow = fixture.level_within(cap);
                 let mut crossed = 0;
                 for key in keys.chunks(3) {
                     let may_cross =
@@ -243,7 +195,7 @@ fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> LevelFixture {
     let mut files = files(id);
     let base = LevelFixture::new(&files);
     let keys: Vec<ChunkKey> = inline(base.level().chunks()).unwrap().iter().collect();
-    let index = inline(base.level().objects()).unwrap().unwrap();
+    let index = base.index();
     let ids = inline(index.ids(0..index.slots())).unwrap();
     let owners = inline(base.level().owners(&keys, None)).unwrap().unwrap();
     let fragments = inline(base.level().fragments(&keys));
@@ -318,7 +270,7 @@ fn additive_levels_form_a_chain() {
     let numbers = |levels: &[u32]| -> Result<Vec<u32>> {
         let mut files = files("pc3_pyramid_explicit");
         for level in levels {
-            attributes(&mut files, &level.to_string(), |all| {
+            edit(&mut files, &format!("{level}/zarr.json"), |all| {
                 all["zarr_vectors_level"]["refinement"] = json!("add");
             });
         }
@@ -356,40 +308,14 @@ fn bridges(level: &LevelReader) -> Result<Vec<String>> {
 
 #[test]
 fn partitioned_cross_chunk_links_are_read() {
-    let mut files = files("v070_gr3");
-    let base = LevelFixture::new(&files);
-    let expected = bridges(&base.level()).unwrap();
+    let expected = bridges(&LevelFixture::new(&files("v070_gr3")).level()).unwrap();
     assert_eq!(expected.len(), 109);
-    // The same records, grouped by the chunks that they touch: slots, then rows.
-    let mut links_by_chunks: BTreeMap<Vec<String>, Vec<u8>> = BTreeMap::new();
-    for record in &expected {
-        let ends: Vec<(&str, i64)> = record
-            .split(' ')
-            .map(|end| end.split_once('/').unwrap())
-            .map(|(chunk, row)| (chunk, row.parse().unwrap()))
-            .collect();
-        let mut chunks: Vec<ChunkKey> =
-            ends.iter().map(|(chunk, _)| chunk.parse::<ChunkKey>().unwrap()).collect();
-        chunks.sort_by(ChunkKey::cmp_numeric);
-        chunks.dedup();
-        let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
-        let slot = |chunk: &str| {
-            u8::try_from(chunks.iter().position(|found| found == chunk).unwrap()).unwrap()
-        };
-        let mut bytes: Vec<u8> = ends.iter().map(|(chunk, _)| slot(chunk)).collect();
-        bytes.extend(int64(ends.iter().map(|(_, row)| *row)));
-        links_by_chunks.entry(chunks).or_default().extend(bytes);
-    }
-    let family = "0/cross_chunk_links/0";
-    remove(&mut files, &format!("{family}/data"));
-    attributes(&mut files, family, |family| family["layout"] = json!("partitioned_v1"));
-    for (chunks, bytes) in &links_by_chunks {
-        let path = format!("{family}/{}/data", chunks.join("/"));
-        put_array(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
-    }
+    let mut files = partitioned();
     let fixture = LevelFixture::new(&files);
     assert_eq!(bridges(&fixture.level()).unwrap(), expected);
-    attributes(&mut files, family, |family| family["layout"] = json!("sharded_v1"));
+    edit(&mut files, "0/cross_chunk_links/0/zarr.json", |family| {
+        family["layout"] = json!("sharded_v1")
+    });
     let error = bridges(&LevelFixture::new(&files).level()).unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
     assert!(error.to_string().contains("sharded_v1"), "{error}");

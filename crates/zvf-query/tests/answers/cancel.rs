@@ -12,9 +12,9 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zvf_model::{Bounds, Kind};
 use zvf_query::{Columns, Mode, Query, Reader};
-use zvf_store::{OpenOptions, Store};
+use zvf_store::Store;
 
-use crate::fixtures::{Data, Files, store};
+use crate::fixtures::{Data, Files, low_memory, store};
 
 /// Returns vertices 0 to `n - 1`, 8 per chunk, in objects of 16 or with an edge from each vertex to
 /// the next.
@@ -39,13 +39,7 @@ async fn slow_reader(files: &Files) -> Reader {
         faults.insert(path, bytes).await;
     }
     faults.always(Some(Fault::Delay(Duration::from_millis(5))));
-    let options = OpenOptions {
-        requests_in_flight: 1,
-        budget_bytes: 24 << 10,
-        cache_bytes: 8 << 10,
-        ..OpenOptions::default()
-    };
-    let store = Store::from_object_store(Arc::new(faults), &Path::default(), options).await;
+    let store = Store::from_object_store(Arc::new(faults), &Path::default(), low_memory()).await;
     Reader::new(store.unwrap())
 }
 
@@ -98,22 +92,11 @@ async fn an_abandoned_batch_holds_nothing() {
 
 #[test]
 fn local_files_are_streamed_while_other_queries_run() {
-    let folder = tempfile::tempdir().unwrap();
     for kind in KINDS {
-        let root = folder.path().join(kind.token());
-        for (path, bytes) in line(kind, 128) {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
-        }
+        let unpacked = archives::Unpacked::from_files(&line(kind, 128));
         let run_concurrently = async || {
-            let options = OpenOptions {
-                requests_in_flight: 1,
-                budget_bytes: 24 << 10,
-                cache_bytes: 8 << 10,
-                ..OpenOptions::default()
-            };
-            let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
+            let address = unpacked.path().to_str().unwrap();
+            let store = Store::open(address, low_memory()).await.unwrap();
             let reader = Reader::new(store);
             let mut batches = reader.stream(Query::all());
             let mut vertex_count = 0;

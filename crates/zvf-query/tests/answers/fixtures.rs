@@ -218,58 +218,45 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
         block["refinement"] = json!("add");
     }
     group(files, &number.to_string(), json!({"zarr_vectors_level": block}));
-    let encode_chunks = |bytes: &dyn Fn(usize) -> Vec<u8>| -> BTreeMap<Vec<i64>, Vec<u8>> {
-        chunks
-            .iter()
-            .map(|(key, chunk)| {
-                (key.clone(), chunk.rows.iter().flat_map(|row| bytes(*row)).collect())
-            })
-            .collect()
-    };
-    let f32s = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
     let path = |suffix: &str| format!("{number}/{suffix}");
-    let rank = data.axes();
-    let positions = encode_chunks(&|row| f32s(&data.points[row]));
-    cells(
-        files,
-        &path("vertices"),
-        rank,
-        json!({"dtype": "float32", "encoding": "raw"}),
-        &positions,
-    );
-    let indexes = chunks.iter().map(|(key, chunk)| {
-        let mut builder = FragmentIndexBuilder::new();
-        for (start, count) in &chunk.fragments {
-            builder.push_range(*start as u64, *count as u64).unwrap();
-        }
-        (key.clone(), builder.encode())
-    });
-    let indexes = indexes.collect();
-    let encoding = json!({"encoding": "fragment_index_v1"});
-    cells(files, &path("vertex_fragments"), rank, encoding, &indexes);
     group(files, &path("vertex_attributes"), json!({}));
+    group(files, &path("fragment_attributes"), json!({}));
+    let f32s = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let by_row = |chunk: &Chunk, bytes: &dyn Fn(usize) -> Vec<u8>| -> Vec<u8> {
+        chunk.rows.iter().flat_map(|row| bytes(*row)).collect()
+    };
+    let index = |chunk: &Chunk| {
+        let ranges = chunk.fragments.iter().map(|(start, count)| (*start as u64, *count as u64));
+        fragments(&ranges.collect::<Vec<_>>())
+    };
+    let codes = |chunk: &Chunk| -> Vec<u8> {
+        let first = |(start, count): &(usize, usize)| match count {
+            0 => -1,
+            _ => chunk.rows[*start] as i32,
+        };
+        chunk.fragments.iter().map(first).flat_map(i32::to_le_bytes).collect()
+    };
     let attribute =
         |name: &str, dtype: &str| json!({"name": name, "dtype": dtype, "row_shape": []});
-    let v = encode_chunks(&|row| f32s(&[row as f32]));
-    cells(files, &path("vertex_attributes/v"), rank, attribute("v", "float32"), &v);
-    let at = encode_chunks(&|row| f32s(&data.points[row][..1]));
-    cells(files, &path("vertex_attributes/at"), rank, attribute("at", "float32"), &at);
-    let mut doc = attribute("label", "int8");
-    doc["encoding"] = json!("dictionary");
-    doc["categories"] = json!(["a", "b", "c"]);
-    doc["_FillValue"] = json!(-1);
-    let labels = encode_chunks(&|row| vec![(row % 3) as u8]);
-    cells(files, &path("vertex_attributes/label"), rank, doc, &labels);
-    group(files, &path("fragment_attributes"), json!({}));
-    let first = |chunk: &Chunk, (start, count): &(usize, usize)| {
-        let row = if *count > 0 { chunk.rows[*start] as i32 } else { -1 };
-        row.to_le_bytes()
-    };
-    let codes = chunks.iter().map(|(key, chunk)| {
-        (key.clone(), chunk.fragments.iter().flat_map(|fragment| first(chunk, fragment)).collect())
-    });
-    let codes = codes.collect();
-    cells(files, &path("fragment_attributes/code"), rank, attribute("code", "int32"), &codes);
+    let label = json!({"name": "label", "dtype": "int8", "row_shape": [], "_FillValue": -1,
+        "encoding": "dictionary", "categories": ["a", "b", "c"]});
+    let positions = json!({"dtype": "float32", "encoding": "raw"});
+    let first_axis = |row: usize| f32s(&data.points[row][..1]);
+    type Encode<'a> = &'a dyn Fn(&Chunk) -> Vec<u8>;
+    let arrays: [(&str, Value, Encode<'_>); 6] = [
+        ("vertices", positions, &|chunk| by_row(chunk, &|row| f32s(&data.points[row]))),
+        ("vertex_fragments", json!({"encoding": "fragment_index_v1"}), &index),
+        ("vertex_attributes/v", attribute("v", "float32"), &|chunk| {
+            by_row(chunk, &|row| f32s(&[row as f32]))
+        }),
+        ("vertex_attributes/at", attribute("at", "float32"), &|chunk| by_row(chunk, &first_axis)),
+        ("vertex_attributes/label", label, &|chunk| by_row(chunk, &|row| vec![(row % 3) as u8])),
+        ("fragment_attributes/code", attribute("code", "int32"), &codes),
+    ];
+    for (name, attributes, bytes) in arrays {
+        let all = chunks.iter().map(|(key, chunk)| (key.clone(), bytes(chunk))).collect();
+        cells(files, &path(name), data.axes(), attributes, &all);
+    }
     if !data.objects.is_empty() {
         add_objects(files, number, data, &manifests);
     }
@@ -384,6 +371,30 @@ fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec
     }
 }
 
+/// Returns options with which one request is sent at a time, and a work unit is one or two chunks or
+/// objects.
+pub(crate) fn low_memory() -> OpenOptions {
+    OpenOptions {
+        requests_in_flight: 1,
+        budget_bytes: 24 << 10,
+        cache_bytes: 8 << 10,
+        ..OpenOptions::default()
+    }
+}
+
+/// Returns the index of fragments that are ranges: their first rows and their numbers of rows.
+pub(crate) fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut builder = FragmentIndexBuilder::new();
+    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
+    builder.encode()
+}
+
+/// Replaces the content of a file.
+pub(crate) fn replace(files: &mut Files, path: &str, blobs: &[Vec<u8>]) {
+    let cell = files.iter_mut().find(|(name, _)| name == path);
+    cell.unwrap_or_else(|| panic!("no {path}")).1 = framed(blobs);
+}
+
 fn document(files: &mut Files, path: &str, doc: &Value) {
     let path = if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") };
     files.push((path, serde_json::to_vec(doc).unwrap()));
@@ -459,7 +470,7 @@ fn numbers(files: &mut Files, path: &str, dtype: &str, fill: Value, n: usize, by
     files.push((format!("{path}/c/0"), bytes));
 }
 
-fn framed(blobs: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn framed(blobs: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = (blobs.len() as u32).to_le_bytes().to_vec();
     for blob in blobs {
         bytes.extend((blob.len() as u32).to_le_bytes());

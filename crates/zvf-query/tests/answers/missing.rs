@@ -79,24 +79,23 @@ fn missing_cells_of_chains() {
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();
     let pair = |first: &[usize], second: &[usize]| vec![(0, first.to_vec()), (0, second.to_vec())];
     let expected_halves = pair(&REMAINING[..4], &REMAINING[4..]);
+    let cropped = pair(&[1, 2, 3], &[8, 9, 10]);
+    let runs = vec![(0, vec![0, 1, 2, 3]), (0, vec![8]), (0, vec![10, 11])];
+    let boxed = |mode| Query::all().in_region(bounds).mode(mode);
     for array in ARRAYS {
         // The remaining runs are never joined across missing cells.
-        let all = Query::all().with_owners();
-        check(&data, array, &all, |batch| assert_eq!(parts(batch), expected_halves));
-        let first_object = Query::all().of_objects([zvf_model::ObjectId(0)]);
-        check(&data, array, &first_object, |batch| assert_eq!(parts(batch), expected_halves));
-        let touch = Query::all().in_region(bounds).mode(Mode::Touch);
-        check(&data, array, &touch, |batch| assert_eq!(parts(batch), expected_halves));
-        let crop = Query::all().in_region(bounds).mode(Mode::Crop);
-        let cropped = pair(&[1, 2, 3], &[8, 9, 10]);
-        check(&data, array, &crop, |batch| assert_eq!(parts(batch), cropped));
-        let clip = Query::all().in_region(bounds).mode(Mode::Clip);
-        check(&data, array, &clip, |batch| assert_eq!(parts(batch), cropped));
+        for (query, expected) in [
+            (Query::all().with_owners(), &expected_halves),
+            (Query::all().of_objects([zvf_model::ObjectId(0)]), &expected_halves),
+            (boxed(Mode::Touch), &expected_halves),
+            (boxed(Mode::Crop), &cropped),
+            (boxed(Mode::Clip), &cropped),
+            (Query::all().filter("v != 9".parse().unwrap()), &runs),
+        ] {
+            check(&data, array, &query, |batch| assert_eq!(parts(batch), *expected, "{query:?}"));
+        }
         let rows = Query::all().order(Order::Storage);
         check(&data, array, &rows, |batch| assert_eq!(numbers(batch), REMAINING));
-        let filtered_query = Query::all().filter("v != 9".parse().unwrap());
-        let runs = vec![(0, vec![0, 1, 2, 3]), (0, vec![8]), (0, vec![10, 11])];
-        check(&data, array, &filtered_query, |batch| assert_eq!(parts(batch), runs));
     }
 }
 
@@ -111,35 +110,25 @@ fn missing_cells_of_edges() {
         (numbers(batch), edges)
     };
     for array in ARRAYS {
-        for query in [
-            Query::all(),
-            Query::all().of_objects([zvf_model::ObjectId(0)]),
-            Query::all().with_owners(),
+        let all_edges = &[0, 1, 2, 8, 9, 10][..];
+        let boxed = Query::all().in_region(bounds);
+        for (query, rows, edges) in [
+            (Query::all(), &REMAINING[..], all_edges),
+            (Query::all().of_objects([zvf_model::ObjectId(0)]), &REMAINING, all_edges),
+            (Query::all().with_owners(), &REMAINING, all_edges),
+            (boxed.clone(), &REMAINING, all_edges),
+            (boxed.mode(Mode::Clip), &[1, 2, 3, 8, 9, 10], &[1, 2, 8, 9]),
+            (
+                Query::all().filter("v != 9".parse().unwrap()),
+                &[0, 1, 2, 3, 8, 10, 11],
+                &[0, 1, 2, 10],
+            ),
         ] {
             check(&data, array, &query, |batch| {
-                assert_eq!(
-                    remaining(batch),
-                    (REMAINING.to_vec(), vec![0, 1, 2, 8, 9, 10]),
-                    "{array} {query:?}"
-                );
+                let expected = (rows.to_vec(), edges.to_vec());
+                assert_eq!(remaining(batch), expected, "{array} {query:?}");
             });
         }
-        let touch = Query::all().in_region(bounds);
-        check(&data, array, &touch, |batch| {
-            assert_eq!(remaining(batch), (REMAINING.to_vec(), vec![0, 1, 2, 8, 9, 10]), "{array}");
-        });
-        let clip = Query::all().in_region(bounds).mode(Mode::Clip);
-        check(&data, array, &clip, |batch| {
-            assert_eq!(remaining(batch), (vec![1, 2, 3, 8, 9, 10], vec![1, 2, 8, 9]), "{array}");
-        });
-        let filtered_query = Query::all().filter("v != 9".parse().unwrap());
-        check(&data, array, &filtered_query, |batch| {
-            assert_eq!(
-                remaining(batch),
-                (vec![0, 1, 2, 3, 8, 10, 11], vec![0, 1, 2, 10]),
-                "{array}"
-            );
-        });
     }
     // The edges and their values.
     let files = store(&[data]);

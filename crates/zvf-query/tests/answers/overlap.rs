@@ -1,19 +1,16 @@
 //! Fragments that share rows, links to missing rows, and edges that the order of rows implies.
 
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::fixtures::{Data, Files, Fixture, store};
+use crate::fixtures::{Data, Files, Fixture, fragments, replace, store};
 use crate::modes::{elements, numbers};
 
 /// Returns the files with the payload of one cell replaced.
 fn with_cell(files: &Files, path: &str, payload: &[u8]) -> Files {
     let mut files = files.clone();
-    let cell = files.iter_mut().find(|(name, _)| name == path);
-    let (_, bytes) = cell.unwrap_or_else(|| panic!("no {path}"));
-    *bytes = [&1_u32.to_le_bytes()[..], &(payload.len() as u32).to_le_bytes(), payload].concat();
+    replace(&mut files, path, &[payload.to_vec()]);
     files
 }
 
@@ -24,12 +21,6 @@ fn with_document(files: &Files, path: &str, from: &str, to: &str) -> Files {
     assert!(text.contains(from), "{text}");
     *bytes = text.replace(from, to).into_bytes();
     files
-}
-
-fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
-    let mut builder = FragmentIndexBuilder::new();
-    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
-    builder.encode()
 }
 
 /// Returns six vertices in one chunk, and three in the next.

@@ -3,16 +3,12 @@
 use futures_util::StreamExt as _;
 use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query};
-use zvf_store::OpenOptions;
 
-use crate::fixtures::{Data, Files, Fixture, store};
+use crate::fixtures::{Data, Files, Fixture, low_memory, store};
 use crate::modes::{Random, elements, numbers, parts, random};
 
-/// Opens the store with a budget in which a work unit is one or two chunks or objects.
 fn low_memory_fixture(files: &Files) -> Fixture {
-    let options =
-        OpenOptions { budget_bytes: 24 << 10, cache_bytes: 8 << 10, ..OpenOptions::default() };
-    Fixture::with_options(files, options)
+    Fixture::with_options(files, low_memory())
 }
 
 fn collect_batches(fixture: &Fixture, query: &Query) -> Vec<Batch> {

@@ -1,10 +1,9 @@
-//! Queries of stores of every format version written by other software: boxes compared with brute
-//! force, objects, groups, edges and faces.
+//! Queries of stores of every format version written by other software: order, objects,
+//! chains, kinds.
 
 mod boxes;
 #[cfg(feature = "draco")]
 mod draco;
-mod elements;
 mod kinds;
 mod objects;
 mod reference;

@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "other tests make more of it")]
 mod fixtures;
 
-use fixtures::{Data, Files, Fixture, store};
+use fixtures::{Data, Files, Fixture, fragments, framed, store};
 use futures_util::StreamExt as _;
 use object_store::path::Path;
 use peak_alloc::PeakAlloc;
@@ -84,37 +84,76 @@ async fn run_queries(reader: &Reader) -> usize {
     answered
 }
 
-fn edit(files: &mut Files, path: &str, change: impl Fn(&mut Value)) {
-    let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { return };
-    let mut document: Value = serde_json::from_slice(bytes).unwrap();
-    change(&mut document);
-    *bytes = serde_json::to_vec(&document).unwrap();
+/// What is stored in place of a cell, or of the value at a JSON pointer of a document.
+enum Change {
+    Blobs(Vec<Vec<u8>>),
+    Json(&'static str, Value),
 }
 
-fn replace_blobs(files: &mut Files, path: &str, payloads: &[Vec<u8>]) {
-    let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { return };
-    *bytes = (payloads.len() as u32).to_le_bytes().to_vec();
-    for payload in payloads {
-        bytes.extend((payload.len() as u32).to_le_bytes());
-        bytes.extend(payload);
+type Changes = Vec<(String, Change)>;
+
+fn corrupt(files: &mut Files, changes: &Changes) {
+    for (path, change) in changes {
+        let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { continue };
+        *bytes = match change {
+            Change::Blobs(blobs) => framed(blobs),
+            Change::Json(pointer, value) => {
+                let mut document: Value = serde_json::from_slice(bytes).unwrap();
+                *document.pointer_mut(pointer).unwrap() = value.clone();
+                serde_json::to_vec(&document).unwrap()
+            }
+        };
     }
 }
 
-fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
-    let mut builder = FragmentIndexBuilder::new();
-    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
-    builder.encode()
+fn cell(path: &str, blobs: Vec<Vec<u8>>) -> (String, Change) {
+    (format!("0/{path}"), Change::Blobs(blobs))
+}
+
+/// Changes the cells of all six chunks of an array.
+fn cells(array: &str, blob: &[u8]) -> Changes {
+    (0..6).map(|chunk| cell(&format!("{array}/c/{chunk}/0"), vec![blob.to_vec()])).collect()
+}
+
+fn document(path: &str, pointer: &'static str, value: Value) -> (String, Change) {
+    (format!("0/{path}zarr.json"), Change::Json(pointer, value))
 }
 
 fn int64s(all: &[i64]) -> Vec<u8> {
     all.iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
-type Corruption = (&'static str, Box<dyn Fn(&mut Files)>);
+/// Returns an index of one fragment with these rows.
+fn listed(rows: &[u64]) -> Vec<u8> {
+    let mut builder = FragmentIndexBuilder::new();
+    builder.push_rows(rows).unwrap();
+    builder.encode()
+}
 
-fn corruptions() -> Vec<Corruption> {
-    let mut all: Vec<Corruption> = Vec::new();
-    let mut add = |name, corrupt: Box<dyn Fn(&mut Files)>| all.push((name, corrupt));
+fn corruptions() -> Vec<(&'static str, Changes)> {
+    let mut manifest = ManifestBuilder::new(2).unwrap();
+    (0..40_000).for_each(|_| manifest.push_single(&[0, 0], 0).unwrap());
+    let manifest = manifest.encode();
+    let again_and_again = vec![
+        cell("vertex_fragments/c/0/0", vec![listed(&[0, 2, 1, 3].repeat(500))]),
+        cell("object_index/manifests/c/0", vec![manifest.clone(), manifest]),
+    ];
+    let ends = json!([format!("{}.{}", i64::MIN, i64::MAX), format!("{}.0", i64::MAX)]);
+    let at_the_ends = ["vertices/", "vertex_fragments/"].map(|array| {
+        [
+            document(array, "/attributes/nonempty_chunks", ends.clone()),
+            document(array, "/attributes/chunk_grid_origin", json!([i64::MIN, 0])),
+            document(array, "/shape", json!([u64::MAX, u64::MAX])),
+        ]
+    });
+    let all_ids = vec![int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])];
+    let absent = cell("vertex_fragments/c/1/0", vec![listed(&[0, 1 << 40])]);
+    let mut all = vec![
+        ("a list of rows that are not there", vec![absent]),
+        ("lists of rows named by objects again and again", again_and_again),
+        ("chunks at the ends of the world", at_the_ends.into_iter().flatten().collect()),
+        ("a group of all ids", vec![cell("groups/c/0", all_ids)]),
+    ];
     for (name, ranges) in [
         ("a range of 2^62 rows", vec![(0, 1 << 62)]),
         ("a range of 2^63 - 2 rows", vec![(1, (1 << 63) - 2)]),
@@ -126,134 +165,37 @@ fn corruptions() -> Vec<Corruption> {
         ("the same again and again", vec![(0, 4); 20_000]),
         ("the same, and one that is too long", [vec![(0, 4); 5_000], vec![(0, 1 << 30)]].concat()),
     ] {
-        let blob = fragments(&ranges);
-        add(
-            name,
-            Box::new(move |files| {
-                for chunk in 0..6 {
-                    let path = format!("0/vertex_fragments/c/{chunk}/0");
-                    replace_blobs(files, &path, std::slice::from_ref(&blob));
-                }
-            }),
-        );
+        all.push((name, cells("vertex_fragments", &fragments(&ranges))));
     }
-    add(
-        "a list of rows that are not there",
-        Box::new(|files| {
-            let mut builder = FragmentIndexBuilder::new();
-            builder.push_rows(&[0, 1 << 40]).unwrap();
-            replace_blobs(files, "0/vertex_fragments/c/1/0", &[builder.encode()]);
-        }),
-    );
-    add(
-        "lists of rows named by objects again and again",
-        Box::new(|files| {
-            let mut builder = FragmentIndexBuilder::new();
-            builder.push_rows(&[0, 2, 1, 3].repeat(500)).unwrap();
-            replace_blobs(files, "0/vertex_fragments/c/0/0", &[builder.encode()]);
-            let mut manifest = ManifestBuilder::new(2).unwrap();
-            (0..40_000).for_each(|_| manifest.push_single(&[0, 0], 0).unwrap());
-            let manifest = manifest.encode();
-            replace_blobs(files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
-        }),
-    );
     for row in [24_i64, 1 << 31, 1 << 32, 1 << 62, -1] {
-        add(
-            "a link to a row that is not there",
-            Box::new(move |files| {
-                let width = if files.iter().any(|(path, _)| path.starts_with("0/links/0/0.0.0")) {
-                    3
-                } else {
-                    2
-                };
-                let rows = vec![row; width];
-                for path in ["0/links/0/0.0/c/0/0", "0/links/0/0.0.0/c/0/0"] {
-                    replace_blobs(files, path, &[int64s(&rows)]);
-                }
-            }),
-        );
+        let links = [("0.0", 2), ("0.0_0.0", 3)].map(|(offsets, width)| {
+            cell(&format!("links/0/{offsets}/c/0/0"), vec![int64s(&vec![row; width])])
+        });
+        all.push(("a link to a row that is not there", links.into()));
     }
     for count in [25_u64, 1 << 32, 1 << 62] {
-        add(
-            "more objects than there are",
-            Box::new(move |files| {
-                edit(files, "0/object_index/zarr.json", |doc| {
-                    doc["attributes"]["num_objects"] = json!(count);
-                });
-                for array in ["object_index/manifests", "object_index/object_ids"] {
-                    edit(files, &format!("0/{array}/zarr.json"), |doc| {
-                        doc["shape"] = json!([count])
-                    });
-                }
-            }),
-        );
-        add(
-            "more groups than there are",
-            Box::new(move |files| {
-                edit(files, "0/groups/zarr.json", |doc| {
-                    doc["attributes"]["num_groups"] = json!(count);
-                    doc["shape"] = json!([count]);
-                });
-            }),
-        );
+        let objects = vec![
+            document("object_index/", "/attributes/num_objects", json!(count)),
+            document("object_index/manifests/", "/shape", json!([count])),
+            document("object_index/object_ids/", "/shape", json!([count])),
+        ];
+        all.push(("more objects than there are", objects));
+        let groups = vec![
+            document("groups/", "/attributes/num_groups", json!(count)),
+            document("groups/", "/shape", json!([count])),
+        ];
+        all.push(("more groups than there are", groups));
     }
     for count in [-1_i64, 0, 1 << 62] {
-        add(
-            "another number of vertices",
-            Box::new(move |files| {
-                edit(files, "0/zarr.json", |doc| {
-                    doc["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(count);
-                });
-            }),
-        );
+        let vertices = "/attributes/zarr_vectors_level/vertex_count";
+        all.push(("another number of vertices", vec![document("", vertices, json!(count))]));
     }
     for bytes in [0, 3, 4, 20] {
-        add(
-            "values for other rows",
-            Box::new(move |files| {
-                for chunk in 0..6 {
-                    for array in [
-                        "vertex_attributes/v",
-                        "vertex_attributes/label",
-                        "fragment_attributes/code",
-                    ] {
-                        replace_blobs(files, &format!("0/{array}/c/{chunk}/0"), &[vec![1; bytes]]);
-                    }
-                }
-            }),
-        );
-        add(
-            "positions of other rows",
-            Box::new(move |files| {
-                (0..6).for_each(|chunk| {
-                    replace_blobs(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]])
-                });
-            }),
-        );
+        let arrays = ["vertex_attributes/v", "vertex_attributes/label", "fragment_attributes/code"];
+        let values = arrays.iter().flat_map(|array| cells(array, &vec![1; bytes]));
+        all.push(("values for other rows", values.collect()));
+        all.push(("positions of other rows", cells("vertices", &vec![1; bytes])));
     }
-    add(
-        "chunks at the ends of the world",
-        Box::new(|files| {
-            for array in ["vertices", "vertex_fragments"] {
-                edit(files, &format!("0/{array}/zarr.json"), |doc| {
-                    doc["attributes"]["nonempty_chunks"] =
-                        json!([format!("{}.{}", i64::MIN, i64::MAX), format!("{}.0", i64::MAX)]);
-                    doc["attributes"]["chunk_grid_origin"] = json!([i64::MIN, 0]);
-                    doc["shape"] = json!([u64::MAX, u64::MAX]);
-                });
-            }
-        }),
-    );
-    add(
-        "a group of all ids",
-        Box::new(|files| {
-            replace_blobs(
-                files,
-                "0/groups/c/0",
-                &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])],
-            )
-        }),
-    );
     all
 }
 
@@ -261,11 +203,14 @@ fn corruptions() -> Vec<Corruption> {
 #[test]
 fn owners_of_fragments_that_are_named_again_and_again_are_capped() {
     let mut files = full_store(Kind::PointCloud);
-    replace_blobs(&mut files, "0/vertex_fragments/c/0/0", &[fragments(&vec![(0, 1); 20_000])]);
     let mut manifest = ManifestBuilder::new(2).unwrap();
     (0..1000).for_each(|_| manifest.push_range(&[0, 0], 0, 20_000).unwrap());
     let manifest = manifest.encode();
-    replace_blobs(&mut files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
+    let changes = vec![
+        cell("vertex_fragments/c/0/0", vec![fragments(&vec![(0, 1); 20_000])]),
+        cell("object_index/manifests/c/0", vec![manifest.clone(), manifest]),
+    ];
+    corrupt(&mut files, &changes);
     let options =
         OpenOptions { budget_bytes: 4 << 20, cache_bytes: 1 << 20, ..OpenOptions::default() };
     let fixture = Fixture::with_options(&files, options);
@@ -288,9 +233,9 @@ fn every_query_of_a_corrupt_store_is_answered_or_rejected() {
         let fixture = Fixture::from_files(&files);
         assert!(fixture.wait(run_queries(&fixture.reader)) > 50, "{kind}: without a corruption");
         drop(fixture);
-        for (name, corrupt) in corruptions() {
+        for (name, changes) in corruptions() {
             let mut files = files.clone();
-            corrupt(&mut files);
+            corrupt(&mut files, &changes);
             let before = HEAP.current_usage();
             HEAP.reset_peak_usage();
             runtime.block_on(async {

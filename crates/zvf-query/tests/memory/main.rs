@@ -7,13 +7,12 @@ mod fixtures;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use archives::Unpacked;
-use fixtures::{Data, Files, store};
+use fixtures::{Data, Files, fragments, framed, replace, store};
 use futures_util::StreamExt as _;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Columns, Query, Reader};
@@ -28,9 +27,7 @@ const BUDGET: u64 = 8 << 20;
 
 /// Fills the chunks of `data` with many more vertices on a line, each linked to the next.
 fn enlarge_chunks(data: &Data) -> Files {
-    let mut builder = FragmentIndexBuilder::new();
-    builder.push_range(0, ROWS as u64).unwrap();
-    let fragments = builder.encode();
+    let fragments = fragments(&[(0, ROWS as u64)]);
     let mut files = store(std::slice::from_ref(data));
     files.retain(|(path, _)| !path.contains("_attributes/"));
     for (path, cell) in &mut files {
@@ -47,8 +44,7 @@ fn enlarge_chunks(data: &Data) -> Files {
             }
             _ => continue,
         };
-        *cell =
-            [&1_u32.to_le_bytes()[..], &(payload.len() as u32).to_le_bytes(), &payload].concat();
+        *cell = framed(&[payload]);
     }
     files
 }
@@ -78,15 +74,6 @@ fn chains() -> Data {
     let points = (0..2 * CHUNKS).map(|i| vec![4.0 * i as f32, 0.0]).collect();
     let data = Data::new(Kind::Polyline, 8.0, points);
     data.objects((0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect())
-}
-
-fn replace(files: &mut Files, path: &str, blobs: &[Vec<u8>]) {
-    let (_, cell) = files.iter_mut().find(|(name, _)| name == path).unwrap();
-    *cell = (blobs.len() as u32).to_le_bytes().to_vec();
-    for blob in blobs {
-        cell.extend((blob.len() as u32).to_le_bytes());
-        cell.extend(blob);
-    }
 }
 
 #[test]
@@ -132,9 +119,7 @@ fn a_stream_begins_without_the_numbers_of_all_objects() {
 fn fragments_of_an_object_count_against_the_budget() {
     let _alone = alone();
     let mut files = store(&[chains()]);
-    let mut fragments = FragmentIndexBuilder::new();
-    (0..100_000).for_each(|_| fragments.push_range(0, 0).unwrap());
-    replace(&mut files, "0/vertex_fragments/c/0/0", &[fragments.encode()]);
+    replace(&mut files, "0/vertex_fragments/c/0/0", &[fragments(&vec![(0, 0); 100_000])]);
     let mut manifest = ManifestBuilder::new(2).unwrap();
     (0..40).for_each(|_| manifest.push_range(&[0, 0], 0, 100_000).unwrap());
     let manifests = vec![manifest.encode(); CHUNKS];
@@ -150,13 +135,12 @@ fn fragments_of_an_object_count_against_the_budget() {
 fn streams_stay_within_the_budget() {
     let _alone = alone();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton] {
-        let points = (0..2 * CHUNKS).map(|i| vec![4.0 * i as f32, 0.0]).collect();
-        let mut data = Data::new(kind, 8.0, points);
-        if kind != Kind::PointCloud {
-            data = data.objects((0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect());
-        }
+        let mut data = Data { kind, ..chains() };
         if kind.has_links() {
-            data.elements = (0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect();
+            data.elements = data.objects.clone();
+        }
+        if kind == Kind::PointCloud {
+            data = data.objects(Vec::new());
         }
         let query = Query::all().columns(Columns::None);
         let ((rows, bytes), peak) = peak_of(&enlarge_chunks(&data), async |reader| {

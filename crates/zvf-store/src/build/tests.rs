@@ -8,7 +8,7 @@ use archives::tree;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use serde_json::json;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CodecSpec, DataType, Dtype, FillValue, Object, ZarrVectors};
 
@@ -404,64 +404,65 @@ async fn a_file_replaces_a_lock_where_there_is_none() {
 async fn each_check_has_its_message() {
     let dir = tempfile::tempdir().unwrap();
     let build = begin(&dir.path().join("a")).await.unwrap();
-    let message = |error: Error| error.to_string();
     let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
-    let node = |path: &str| message(build.rows(path, RowPlan::default()).unwrap_err());
-    let prefix = "node: expected a path that nothing else has, found";
-    assert_eq!(node("0/x"), format!("InvalidArgument in 0/x, {prefix} the same path twice"));
-    assert_eq!(node("0/x/y"), format!("InvalidArgument in 0/x/y, {prefix} a path below an array"));
-    assert_eq!(node("0"), format!("InvalidArgument in 0, {prefix} a path above another node"));
-    assert!(node("../x").starts_with("InvalidKey"));
-    let plan = |low: &[i64], high: &[i64]| {
+    let rule = "node: expected a path that nothing else has, found";
+    for (path, found) in [
+        ("0/x", "the same path twice"),
+        ("0/x/y", "a path below an array"),
+        ("0", "a path above another node"),
+    ] {
+        let message = format!("InvalidArgument in {path}, {rule} {found}");
+        check_refused(build.rows(path, RowPlan::default()), &message);
+    }
+    let outside = build.rows("../x", RowPlan::default()).err().unwrap();
+    assert_eq!(outside.class(), Class::InvalidKey);
+    let count = "as many components as the rank, found another count";
+    for (low, high, found) in [
+        (&[0][..], &[1, 1][..], count),
+        (&[], &[1, 1], count),
+        (&[0, 1], &[1, 0], "a highest key above the lowest, found one below"),
+    ] {
         let plan = CellPlan { rank: 2, low: low.into(), high: high.into(), ..CellPlan::default() };
-        message(build.cells("0/p", plan.clone()).unwrap_err())
-    };
-    let range_prefix = "InvalidArgument in 0/p, range of keys: expected";
-    assert_eq!(
-        plan(&[0], &[1, 1]),
-        format!("{range_prefix} as many components as the rank, found another count")
+        let message = format!("InvalidArgument in 0/p, range of keys: expected {found}");
+        check_refused(build.cells("0/p", plan), &message);
+    }
+    let put = |text: &str| cells.put(&key(text), b"x".as_slice().into());
+    check_refused(put("0"), "InvalidArgument in 0/x, components of a key: expected 2, found 1");
+    check_refused(
+        put("0.3"),
+        "OutOfBounds in 0/x, component of a key: expected at most 2, found 3",
     );
-    assert_eq!(
-        plan(&[], &[1, 1]),
-        format!("{range_prefix} as many components as the rank, found another count")
-    );
-    assert_eq!(
-        plan(&[0, 1], &[1, 0]),
-        format!("{range_prefix} a highest key above the lowest, found one below")
-    );
-    let put = |text: &str| message(cells.put(&key(text), b"x".as_slice().into()).unwrap_err());
-    assert_eq!(put("0"), "InvalidArgument in 0/x, components of a key: expected 2, found 1");
-    assert_eq!(put("0.3"), "OutOfBounds in 0/x, component of a key: expected at most 2, found 3");
-    assert!(put("-2.0").starts_with("OutOfBounds in 0/x, chunk key"), "{}", put("-2.0"));
-    cells.put(&key("0.0"), b"x".as_slice().into()).unwrap();
-    let open = message(build.clone().publish(&root()).await.unwrap_err());
-    assert_eq!(
-        open,
-        "InvalidArgument in 0/x, arrays: expected all of them finished, found one that is not"
+    let low = put("-2.0").unwrap_err().to_string();
+    assert!(low.starts_with("OutOfBounds in 0/x, chunk key"), "{low}");
+    put("0.0").unwrap();
+    check_refused(
+        build.clone().publish(&root()).await,
+        "InvalidArgument in 0/x, arrays: expected all of them finished, found one that is not",
     );
     let clone = cells.clone();
     cells.finish(|_| ()).await.unwrap();
-    let after_finish = message(clone.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
-    assert_eq!(
-        after_finish,
-        "InvalidArgument in 0/x, array: expected one that goes on, found a finished one"
+    check_refused(
+        clone.put(&key("1.0"), b"x".as_slice().into()),
+        "InvalidArgument in 0/x, array: expected one that goes on, found a finished one",
     );
     let int = "int32".parse::<Dtype>().unwrap();
     let mut dense = build.dense("0/d", DensePlan::new(int)).unwrap();
-    assert_eq!(
-        message(dense.push(b"abc").unwrap_err()),
-        "BadShape in 0/d, bytes of rows: expected whole rows, found 3"
+    check_refused(
+        dense.push(b"abc"),
+        "BadShape in 0/d, bytes of rows: expected whole rows, found 3",
     );
-    let rowless = RowPlan { chunk_rows: Some(0), ..RowPlan::default() };
-    assert_eq!(
-        message(build.rows("0/r", rowless).unwrap_err()),
+    check_refused(
+        build.rows("0/r", RowPlan { chunk_rows: Some(0), ..RowPlan::default() }),
         "InvalidArgument in 0/r, rows of a chunk: expected at least 1, found 0",
     );
-    let wide = DensePlan { columns: Some(0), ..DensePlan::new(int) };
-    assert_eq!(
-        message(build.dense("0/e", wide).unwrap_err()),
+    check_refused(
+        build.dense("0/e", DensePlan { columns: Some(0), ..DensePlan::new(int) }),
         "InvalidArgument in 0/e, bytes of a chunk: expected 1 byte to 1 GiB, found 0",
     );
+}
+
+fn check_refused<T>(result: Result<T>, message: &str) {
+    assert_eq!(result.err().unwrap().to_string(), message);
 }
 
 #[tokio::test]
@@ -499,8 +500,8 @@ async fn the_largest_shard_is_read_with_the_usual_memory() {
     cells.finish(|_| ()).await.unwrap();
     let too_large =
         CellPlan { shard: Some(vec![1 << 10, 1025]), ..CellPlan::new(vec![0; 2], vec![9; 2]) };
-    assert_eq!(
-        build.cells("0/x", too_large).unwrap_err().to_string(),
+    check_refused(
+        build.cells("0/x", too_large),
         "InvalidArgument in 0/x, shards of 1024 x 1025 cells: expected at most 1048576 cells in one, \
          found 1049600: readers hold the index of all cells of a shard; 1024 x 513 would do",
     );
@@ -542,9 +543,8 @@ async fn larger_shards_are_read_and_not_written_again() {
     let cells = level.required_cells("vertex_attributes/x").await.unwrap();
     assert_eq!(cells.read(&key("7.0"), Caching::Once).await.unwrap().unwrap(), b"old".as_slice());
     let keep = Rearrangement { codecs: Some(CodecPipeline::zstd(1)), ..Rearrangement::default() };
-    let error = keep.apply(&store, begin("kept").await.unwrap(), |_| ()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
+    check_refused(
+        keep.apply(&store, begin("kept").await.unwrap(), |_| ()).await,
         "InvalidArgument in 0/vertex_attributes/x, shards of 4096 x 512 cells: expected at most 1048576 cells in one, found 2097152: \
          readers hold the index of all cells of a shard; 2048 x 512 would do in zvf rewrite --shard, which writes the \
          store with smaller ones",
@@ -588,13 +588,12 @@ async fn object_stores_are_not_replaced_and_not_mixed() {
     let vertices = store.unwrap().level(0).await.unwrap();
     let vertices = vertices.required_cells("vertices").await.unwrap();
     assert_eq!(vertices.read(&key("-1.0"), Caching::Once).await.unwrap().unwrap(), "abc");
-    let message = |error: Error| error.to_string();
-    assert_eq!(
-        message(begin("a/b", options()).await.unwrap_err()),
+    check_refused(
+        begin("a/b", options()).await,
         "AlreadyExists, store: expected a prefix with nothing below it, found objects",
     );
-    assert_eq!(
-        message(begin("a/c", replacing()).await.unwrap_err()),
+    check_refused(
+        begin("a/c", replacing()).await,
         "Unsupported, place: expected a new prefix: an object store cannot replace a store in one step, found the old one",
     );
 }

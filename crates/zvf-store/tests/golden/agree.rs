@@ -87,6 +87,9 @@ async fn cells(cells: &Cells, dice: &mut Dice) -> Vec<Option<Bytes>> {
         let slices: Vec<Bytes> = ranges.iter().map(|range| slice(payload, range)).collect();
         assert_eq!(parts.unwrap().unwrap(), slices, "{} {key} {ranges:?}", cells.path());
     }
+    for (key, payload) in keys.iter().zip(&payloads) {
+        assert_eq!(cells.read_raw(key).await.unwrap(), *payload, "{key}");
+    }
     // For the neighbour of every present key, the table states whether it is present.
     let table = cells.presence().await.unwrap();
     for key in &keys {

@@ -9,7 +9,8 @@ use zvf_format::key::ChunkKey;
 use zvf_metadata::LayoutFamily;
 use zvf_store::{Caching, Key, Notice, OpenOptions, Store};
 
-use crate::walk::{Found, Kind, arrays};
+use crate::rearranged::contents;
+use crate::walk::arrays;
 use archives::{files, in_memory, json};
 
 /// The stage at which a fault was found.
@@ -37,25 +38,8 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<()> {
     if level.group("object_index").await?.is_some() {
         level.rows("object_index").await?;
     }
-    for Found { path, kind } in arrays(files, store.family() == LayoutFamily::C) {
-        match kind {
-            Kind::Cells => {
-                let (number, name) = path.split_once('/').unwrap();
-                let level = store.level(number.parse().unwrap()).await?;
-                let cells = level.required_cells(name).await?;
-                let keys: Vec<_> = cells.presence().await?.iter().collect();
-                for payload in cells.read_many(&keys, Caching::Once).await {
-                    payload?;
-                }
-            }
-            Kind::Rows => {
-                let rows = store.nodes().rows(&path).await?.unwrap();
-                rows.range(0..rows.count().await?).await?;
-            }
-            Kind::Dense => {
-                store.nodes().dense(&path).await?.unwrap().read_all().await?;
-            }
-        }
+    for found in arrays(files, store.family() == LayoutFamily::C) {
+        contents(store, &found).await?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use object_store::path::Path;
 use serde_json::{Value, json};
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_store::{Caching, OpenOptions, Store};
+use zvf_store::{Caching, Cells, OpenOptions, Store};
 
 use archives::{files, in_memory};
 
@@ -17,6 +17,10 @@ type Files = Vec<(String, Vec<u8>)>;
 async fn open(files: &Files) -> Store {
     let (memory, root) = (in_memory(files).await, Path::default());
     Store::from_object_store(memory, &root, OpenOptions::default()).await.unwrap()
+}
+
+async fn vertices(files: &Files) -> Cells {
+    open(files).await.level(0).await.unwrap().required_cells("vertices").await.unwrap()
 }
 
 fn doc(files: &Files, path: &str) -> Value {
@@ -105,8 +109,7 @@ async fn a_span_past_its_shard_is_refused() {
     let key = index.keys().next().unwrap().clone();
     index[&key] = json!([0, 1_000_000_000]);
     put(&mut files, path, document.to_string());
-    let cells =
-        open(&files).await.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let cells = vertices(&files).await;
     let key = key.parse::<zvf_format::key::ChunkKey>().unwrap();
     let error = cells.read(&key, Caching::Keep).await.unwrap_err();
     let text = error.to_string();
@@ -137,8 +140,7 @@ async fn a_shard_that_does_not_say_what_it_holds_is_a_fault() {
             Class::NotFound => files.retain(|(name, _)| name != path),
             _ => put(&mut files, path, document.to_string()),
         }
-        let level = open(&files).await.level(0).await.unwrap();
-        let cells = level.required_cells("vertices").await.unwrap();
+        let cells = vertices(&files).await;
         assert_eq!(cells.presence().await.unwrap_err().class(), class, "{span}");
     }
 }
@@ -162,8 +164,7 @@ async fn a_small_array_without_a_chunk_is_all_zero_and_one_without_bytes_is_abse
         "0/vertices/78.0.0/zarr.json",
         array(&json!("uint8"), &[1 << 40], &[1 << 40], &json!([{"name": "bytes"}])),
     );
-    let cells =
-        open(&files).await.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let cells = vertices(&files).await;
     let read = async |key: &str| {
         cells.read(&key.parse::<zvf_format::key::ChunkKey>().unwrap(), Caching::Keep).await
     };

@@ -2,7 +2,6 @@
 
 mod agree;
 mod broken;
-mod chunks;
 mod families;
 mod outlines;
 mod rearranged;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use archives::faults::{Fault, FaultStore};
+use archives::faults::FaultStore;
 use bytes::Bytes;
 use object_store::path::Path;
-use zvf_error::Result;
 use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::files;
@@ -101,63 +100,4 @@ async fn a_handle_keeps_its_version_until_revalidation() {
     let revalidated = store.revalidate().await.unwrap().unwrap();
     assert_eq!(revalidated.level(0).await.unwrap().meta().vertex_count, 7);
     assert_eq!(store.level(0).await.unwrap().meta().vertex_count, count);
-}
-
-/// Reads all vertices, as full cells and in parts.
-async fn script(backend: &Arc<FaultStore>) -> Result<Vec<Bytes>> {
-    let (store, root) = (Arc::clone(backend), Path::default());
-    let store = Store::from_object_store(store, &root, OpenOptions::default()).await?;
-    let vertices = store.level(0).await?.required_cells("vertices").await?;
-    let keys: Vec<_> = vertices.presence().await?.iter().collect();
-    let reads: Vec<_> = keys.iter().map(|key| (*key, vec![4..12, 0..4])).collect();
-    let mut payloads = Vec::new();
-    for parts in vertices.read_parts(&reads).await {
-        payloads.extend(parts?.unwrap());
-    }
-    for payload in vertices.read_many(&keys, Caching::Keep).await {
-        payloads.push(payload?.unwrap());
-    }
-    Ok(payloads)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fault_at_any_request_gives_the_right_answer_or_an_error() {
-    for id in ["pc3_basic", "pc3_sharded_zstd", "v070_pc3"] {
-        let backend = counting(id).await;
-        let right = script(&backend).await.unwrap();
-        let requests = backend.requests().len();
-        assert!(requests > 4, "{id}");
-        let (mut answers, mut errors) = (0, 0);
-        for at in 0..requests {
-            for fault in [
-                Fault::Status(503),
-                Fault::Status(403),
-                Fault::Reset,
-                Fault::ShortBody(3),
-                Fault::BrokenBody(5),
-                Fault::LongBody,
-                Fault::WrongRange,
-                Fault::Missing,
-                Fault::Changed(Bytes::from_static(b"another object altogether")),
-            ] {
-                // In the older families a missing chunk is a chunk of zeros.
-                if fault == Fault::Missing && id.starts_with("v0") {
-                    continue;
-                }
-                let backend = counting(id).await;
-                backend.plan(at, fault.clone());
-                match script(&backend).await {
-                    Ok(payloads) => {
-                        assert!(payloads == right, "{id}: {fault:?} at {at}");
-                        answers += 1;
-                    }
-                    Err(error) => {
-                        assert!(!error.to_string().is_empty());
-                        errors += 1;
-                    }
-                }
-            }
-        }
-        assert!(answers > 30 && errors > 30, "{id}: {answers} answers, {errors} errors");
-    }
 }

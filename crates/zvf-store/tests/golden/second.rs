@@ -50,7 +50,8 @@ fn items(storage: &Arc<MemoryStore>, found: &Found) -> Vec<Vec<u8>> {
 /// Returns the items that this crate reads, in the same form.
 async fn read_own_items(store: &Store, found: &Found) -> Vec<Vec<u8>> {
     if found.kind != Kind::Cells {
-        return contents(store, found).await.into_iter().map(Option::unwrap).collect();
+        let all = contents(store, found).await.unwrap();
+        return all.into_iter().map(Option::unwrap).collect();
     }
     let (level, name) = found.path.split_once('/').unwrap();
     let level = store.level(level.parse().unwrap()).await.unwrap();

@@ -16,18 +16,7 @@ use zvf_store::{Caching, OpenOptions, Store};
 pub(crate) fn copy_to(dir: &Path, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
     let to = dir.join(name);
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        fs::create_dir_all(to.join(&folder)).unwrap();
-        for entry in fs::read_dir(from.join(&folder)).unwrap() {
-            let name = folder.join(entry.unwrap().file_name());
-            if from.join(&name).is_dir() {
-                folders.push(name);
-            } else {
-                fs::copy(from.join(&name), to.join(&name)).unwrap();
-            }
-        }
-    }
+    archives::copy(&from, &to).unwrap();
     to
 }
 

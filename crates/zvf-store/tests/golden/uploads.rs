@@ -17,21 +17,25 @@ pub(crate) fn root() -> Root {
     root
 }
 
-/// Builds a store of two cells and two rows; returns the notices or the error.
-async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>> {
-    let store: Arc<dyn ObjectStore> = backend.clone();
-    let build = Build::in_object_store(store, "s", BuildOptions::default()).await?;
-    let level = zvf_metadata::GroupDoc::parse(
-        br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": []}}}"#,
-    );
-    build.group("0", &level?).await?;
+/// Puts a level of two cells and a row, which states the presence of these arrays.
+async fn put_all(build: &Build, present: &[&str]) -> Result<()> {
+    let level = serde_json::json!({"zarr_format": 3, "node_type": "group", "attributes":
+        {"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": present}}});
+    let level = zvf_metadata::GroupDoc::parse(level.to_string().as_bytes())?;
+    build.group("0", &level).await?;
     let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![1]))?;
     cells.put(&"0".parse::<ChunkKey>()?, b"zero".as_slice().into())?;
     cells.put(&"1".parse::<ChunkKey>()?, b"one".as_slice().into())?;
     cells.finish(|_| ()).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
     rows.push(b"row")?;
-    rows.finish(|_| ()).await?;
+    rows.finish(|_| ()).await.map(drop)
+}
+
+/// Builds a store of two cells and a row; returns the notices or the error.
+async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>> {
+    let build = begin(backend).await?;
+    put_all(&build, &[]).await?;
     let handle = build.clone();
     build.publish(&root()).await?;
     Ok(handle.notices())
@@ -41,11 +45,12 @@ async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>> {
 async fn check(backend: &Arc<FaultStore>) -> bool {
     backend.forget();
     backend.always(None);
-    let store: Arc<dyn ObjectStore> = backend.clone();
-    let store = match Store::from_object_store(store, &"s".into(), OpenOptions::default()).await {
-        Err(error) if error.class() == Class::NotFound => return false,
-        store => store.unwrap(),
-    };
+    let store =
+        match Store::from_object_store(dynamic(backend), &"s".into(), OpenOptions::default()).await
+        {
+            Err(error) if error.class() == Class::NotFound => return false,
+            store => store.unwrap(),
+        };
     let level = store.level(0).await.unwrap();
     let cells = level.required_cells("vertices").await.unwrap();
     for (key, payload) in [("0", "zero"), ("1", "one")] {
@@ -311,8 +316,7 @@ async fn concurrent_builders_are_distinguished() {
 async fn abandoned_uploads_are_removed() {
     for abandon in [true, false] {
         let backend = Arc::new(FaultStore::new());
-        let store: Arc<dyn ObjectStore> = backend.clone();
-        let build = Build::in_object_store(store, "s", BuildOptions::default()).await.unwrap();
+        let build = begin(&backend).await.unwrap();
         let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9])).unwrap();
         for i in 0..10 {
             cells.put(&ChunkKey::new(&[i]).unwrap(), vec![1; 100].into()).unwrap();
@@ -324,8 +328,7 @@ async fn abandoned_uploads_are_removed() {
             drop(build);
             tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         }
-        let left: Vec<_> = futures_util::StreamExt::collect(backend.list(None)).await;
-        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(names(&backend).await, [""; 0]);
     }
 }
 
@@ -368,18 +371,7 @@ async fn contradictions_between_documents_are_not_published() {
     ] {
         let backend = Arc::new(FaultStore::new());
         let build = begin(&backend).await.unwrap();
-        let level = serde_json::json!({"zarr_format": 3, "node_type": "group", "attributes":
-            {"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": present}}});
-        let level = zvf_metadata::GroupDoc::parse(level.to_string().as_bytes()).unwrap();
-        build.group("0", &level).await.unwrap();
-        let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![1])).unwrap();
-        for number in 0..2 {
-            cells.put(&ChunkKey::new(&[number]).unwrap(), b"cell".as_slice().into()).unwrap();
-        }
-        cells.finish(|_| ()).await.unwrap();
-        let mut rows = build.rows("0/groups", RowPlan::default()).unwrap();
-        rows.push(b"row").unwrap();
-        rows.finish(|_| ()).await.unwrap();
+        put_all(&build, present).await.unwrap();
         build.flush().await.unwrap();
         if is_cell_lost {
             let path = object_store::path::Path::from("s/0/vertices/c/1");

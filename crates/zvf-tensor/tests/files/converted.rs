@@ -12,7 +12,7 @@ use zvf_tensor::{
 };
 
 fn testdata(path: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path).display().to_string()
+    super::testdata(path).display().to_string()
 }
 
 async fn open(path: &str) -> AnyArray {
@@ -21,8 +21,7 @@ async fn open(path: &str) -> AnyArray {
 
 async fn all(array: &AnyArray) -> Vec<u8> {
     let start = vec![0; array.shape().len()];
-    let memory = Memory::from_bytes(1 << 30);
-    array.read(&start, array.shape(), &memory).await.unwrap().to_vec()
+    array.read(&start, array.shape(), &super::memory()).await.unwrap().to_vec()
 }
 
 /// Returns the values in little-endian order.

@@ -122,39 +122,42 @@ impl Given {
         write(std::slice::from_ref(self), schema, options, size).await
     }
 
+    /// Returns batches of about `size` vertices; trees are one batch, with their edges.
+    pub(crate) fn batches(&self, size: usize) -> impl Iterator<Item = Batch> {
+        let count = self.positions.len();
+        let size = match self.kind {
+            Kind::Skeleton => count.max(1),
+            Kind::Line => size.min(1 << 20).next_multiple_of(2),
+            _ => size,
+        };
+        (0..count).step_by(size).map(move |from| {
+            let batch = self.batch(from, from.saturating_add(size).min(count));
+            if self.kind != Kind::Skeleton || self.elements.is_empty() {
+                return batch;
+            }
+            batch.with_elements(Elements::new(2, self.elements.concat()).unwrap()).unwrap()
+        })
+    }
+
+    /// Returns the elements that no batch has, by the numbers of their vertices.
+    pub(crate) fn other_elements(&self) -> Option<Column> {
+        let first = self.elements.first().filter(|_| self.kind != Kind::Skeleton)?;
+        let numbers = self.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes());
+        let (dtype, bytes) = ("uint64".parse().unwrap(), numbers.collect::<Vec<u8>>());
+        Some(Column::new(dtype, first.len() as u32, bytes.into()).unwrap())
+    }
+
     /// Pushes everything to a writer of this and maybe other kinds, in batches of about `size`
     /// vertices.
     pub(crate) fn give(&self, writer: &mut Writer, size: usize) -> Result<()> {
         let mut writer = writer.kind(self.kind)?;
-        // Trees and lines are written in one batch.
-        let size = match self.kind {
-            Kind::Skeleton => usize::MAX,
-            Kind::Line => size.min(1 << 20).next_multiple_of(2),
-            _ => size,
-        };
-        let mut from = 0;
-        while from < self.positions.len() {
-            let to = from.saturating_add(size).min(self.positions.len());
-            let batch = self.batch(from, to);
-            let batch = if self.kind == Kind::Skeleton && !self.elements.is_empty() {
-                batch.with_elements(Elements::new(2, self.elements.concat()).unwrap()).unwrap()
-            } else {
-                batch
-            };
-            writer.push(&batch)?;
-            from = to;
+        self.batches(size).try_for_each(|batch| writer.push(&batch))?;
+        if self.owned {
+            let ids: Vec<_> = self.parts.iter().map(|(id, _)| ObjectId(*id)).collect();
+            writer.declare_objects(&ids);
         }
-        writer.declare_objects(
-            &self.parts.iter().map(|(o, _)| ObjectId(*o)).collect::<Vec<_>>()
-                [..if self.owned { self.parts.len() } else { 0 }],
-        );
-        if self.kind != Kind::Skeleton && !self.elements.is_empty() {
-            let rows: Vec<u8> =
-                self.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes()).collect();
-            let width = self.elements[0].len() as u32;
-            let rows = Column::new("uint64".parse::<Dtype>().unwrap(), width, rows.into()).unwrap();
-            let weight: Vec<u8> =
-                (0..self.elements.len()).flat_map(|n| (n as i16).to_le_bytes()).collect();
+        if let Some(rows) = self.other_elements() {
+            let weight: Vec<u8> = (0..rows.len()).flat_map(|n| (n as i16).to_le_bytes()).collect();
             let weight = Column::new("int16".parse::<Dtype>().unwrap(), 1, weight.into()).unwrap();
             writer.push_elements(&rows, &[Field::new("weight", weight)])?;
         }

@@ -6,7 +6,7 @@ use object_store::memory::InMemory;
 use proptest::prelude::*;
 use zvf_error::Result;
 use zvf_metadata::LinkStore;
-use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId};
+use zvf_model::{Column, Field, Kind, Members, ObjectId};
 use zvf_store::{Build, BuildOptions, CodecPipeline};
 use zvf_write::{LevelWriter, Report, Schema, WriteOptions, Writer};
 
@@ -53,30 +53,20 @@ impl Settings {
         WriteOptions { memory, compat: self.compat, ..WriteOptions::default() }
     }
 
-    /// Pushes everything to a writer, starting with batches of about `size` vertices.
+    /// Pushes everything to a writer: first batches of about `size` vertices, each with a text.
     fn give(self, geometry: &Given, writer: &mut Writer, size: usize) -> Result<()> {
-        let size = match geometry.kind {
-            Kind::Skeleton => usize::MAX,
-            Kind::Line => size.next_multiple_of(2),
-            _ => size,
-        };
         let mut from = 0;
-        while from < geometry.positions.len() {
-            let to = from.saturating_add(size).min(geometry.positions.len());
-            let batch = labelled(geometry, from, to);
+        for batch in geometry.batches(size) {
+            let labels = (from..from + batch.len()).map(|n| ["a", "b", "ccc", "é"][n * 7 % 4]);
+            from += batch.len();
+            let batch = batch.with_field(Field::new("label", texts(labels, 3))).unwrap();
             let weights = batch.parts().iter().map(|part| part.object.0 as f64);
             let weights = Field::new("weight", floats(weights));
             let weights = if geometry.owned { &[weights][..] } else { &[] };
             writer.kind(geometry.kind)?.push_with_parts(&batch, weights)?;
-            from = to;
         }
-        if geometry.kind != Kind::Skeleton && !geometry.elements.is_empty() {
-            let rows = geometry.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes());
-            let width = geometry.elements[0].len() as u32;
-            let rows =
-                Column::new("uint64".parse().unwrap(), width, rows.collect::<Vec<u8>>().into());
-            let rows = rows.unwrap();
-            let count = geometry.elements.len();
+        if let Some(rows) = geometry.other_elements() {
+            let count = rows.len();
             let fields = [
                 Field::new("length", floats((0..count).map(|n| n as f64 / 3.0))),
                 Field::new("name", texts((0..count).map(|n| ["p", "qq"][n % 2]), 2)),
@@ -118,16 +108,6 @@ impl Settings {
             (objects(&store).await, report)
         })
     }
-}
-
-/// A batch with a text for each vertex.
-fn labelled(geometry: &Given, from: usize, to: usize) -> Batch {
-    let labels = (from..to).map(|n| ["a", "b", "ccc", "é"][n * 7 % 4]);
-    let batch = geometry.batch(from, to).with_field(Field::new("label", texts(labels, 3))).unwrap();
-    if geometry.kind != Kind::Skeleton || geometry.elements.is_empty() {
-        return batch;
-    }
-    batch.with_elements(Elements::new(2, geometry.elements.concat()).unwrap()).unwrap()
 }
 
 fn floats(values: impl Iterator<Item = f64>) -> Column {

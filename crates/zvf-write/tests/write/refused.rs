@@ -40,34 +40,65 @@ async fn mismatched_batches_are_refused() {
     };
     let single_point = || points(PointCloud, &[1.0]);
     let bounded = || schema(PointCloud).with_bounds(Bounds::new(&[0.0], &[5.0]).unwrap()).unwrap();
-    let cases: Vec<(Schema, Vec<Batch>, &str)> = vec![
+    let cases: [(Kind, Vec<Batch>, &str); 11] = [
+        (PointCloud, vec![points(Graph, &[1.0])], "its kind: expected point_cloud, found graph"),
         (
-            schema(PointCloud),
-            vec![points(Graph, &[1.0])],
-            "InvalidArgument, a batch of point_cloud: its kind: expected point_cloud, found graph",
-        ),
-        (
-            schema(PointCloud),
+            PointCloud,
             vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
-            "InvalidArgument, a batch of point_cloud: a position: expected 1 coordinates, found 2",
+            "a position: expected 1 coordinates, found 2",
         ),
         (
-            schema(PointCloud),
+            PointCloud,
             vec![single_point(), with_field(single_point(), "a")],
-            "InvalidArgument, a batch of point_cloud: a vertex attribute: expected one of the first batch (), found \"a\"",
+            "a vertex attribute: expected one of the first batch (), found \"a\"",
         ),
         (
-            schema(PointCloud),
+            PointCloud,
             vec![with_field(single_point(), "a"), single_point()],
-            "InvalidArgument, a batch of point_cloud: a vertex attribute: expected \"a\", once, as in the first batch, \
-          found none or several",
+            "a vertex attribute: expected \"a\", once, as in the first batch, found none or several",
         ),
         (
-            schema(PointCloud),
+            PointCloud,
             vec![single_point(), parts(single_point(), &[0, 1])],
-            "InvalidArgument, a batch of point_cloud: the vertices: expected without objects, as in the first batch, \
-          found some",
+            "the vertices: expected without objects, as in the first batch, found some",
         ),
+        (
+            Polyline,
+            vec![points(Polyline, &[1.0])],
+            "the vertices: expected divided into parts, one for each chain, found no parts",
+        ),
+        (
+            Polyline,
+            vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
+            "an element: expected none: this kind has no elements, found 2",
+        ),
+        (
+            Line,
+            vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
+            "object 0: expected two vertices, found 3",
+        ),
+        (
+            Line,
+            vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
+            "object 0: expected two vertices, found 4",
+        ),
+        (
+            Graph,
+            vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
+            "an element: expected 2 vertices, found 3",
+        ),
+        (
+            Mesh,
+            vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
+            "an element: expected 3 to 8 vertices, found 2",
+        ),
+    ];
+    for (kind, batches, message) in cases {
+        let message = format!("InvalidArgument, a batch of {}: {message}", kind.token());
+        assert_eq!(refusal(schema(kind), Outside::Raise, &batches).await, message);
+    }
+    let tree = "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent";
+    for (schema, batches, message) in [
         (
             schema(PointCloud),
             vec![points(PointCloud, &[f32::NAN])],
@@ -77,62 +108,22 @@ async fn mismatched_batches_are_refused() {
             schema(PointCloud),
             vec![points(PointCloud, &[f32::INFINITY])],
             "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of \
-          64 bits, found inf",
+             64 bits, found inf",
         ),
         (
             bounded(),
             vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
-            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out, \
-          or let the bounds grow",
-        ),
-        (
-            schema(Polyline),
-            vec![points(Polyline, &[1.0])],
-            "InvalidArgument, a batch of polyline: the vertices: expected divided into parts, one for each chain, found \
-          no parts",
-        ),
-        (
-            schema(Polyline),
-            vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
-            "InvalidArgument, a batch of polyline: an element: expected none: this kind has no elements, found 2",
-        ),
-        (
-            schema(Line),
-            vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
-            "InvalidArgument, a batch of line: object 0: expected two vertices, found 3",
-        ),
-        (
-            schema(Line),
-            vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
-            "InvalidArgument, a batch of line: object 0: expected two vertices, found 4",
-        ),
-        (
-            schema(Graph),
-            vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
-            "InvalidArgument, a batch of graph: an element: expected 2 vertices, found 3",
-        ),
-        (
-            schema(Mesh),
-            vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
-            "InvalidArgument, a batch of mesh: an element: expected 3 to 8 vertices, found 2",
+            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; \
+             leave them out, or let the bounds grow",
         ),
         (
             schema(Skeleton),
             vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
             "InvalidArgument, vertex 0 of a skeleton is in a cycle of parents, or leads to one",
         ),
-        (
-            schema(Skeleton),
-            vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
-            "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
-        ),
-        (
-            schema(Skeleton),
-            vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
-            "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
-        ),
-    ];
-    for (schema, batches, message) in cases {
+        (schema(Skeleton), vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])], tree),
+        (schema(Skeleton), vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2], tree),
+    ] {
         assert_eq!(refusal(schema, Outside::Raise, &batches).await, message);
     }
 }

@@ -1,9 +1,8 @@
-//! Runs the job scripts of the documentation page on schedulers for every kind of work, as SLURM
-//! and Kubernetes would.
+//! Runs the job scripts of the documentation page on schedulers, as SLURM and Kubernetes would.
 //!
 //! The store and the folder of the plan are on an emulated S3.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -180,70 +179,12 @@ fn a_divided_conversion_on_s3_writes_the_same_rows() {
     }
 }
 
-#[test]
-fn a_divided_vacuum_on_s3_leaves_the_same_store() {
-    let files = archives::files_with_waste("sl3_streamlines");
-    let cluster = Cluster::new(&files);
-    let before: BTreeMap<_, _> = files.iter().cloned().collect();
-    archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
-    cluster.run_ok("zvf vacuum whole.zarrvectors", None);
-    let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
-    for scheduler in SCHEDULERS {
-        cluster.reset(&files);
-        let stages =
-            cluster.plan(&format!("zvf task plan vacuum {STORE} --work-dir {WORK} --shares 3"));
-        cluster.run(scheduler, WORK, &stages);
-        assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "{scheduler:?}");
-        cluster.run_ok(&format!("zvf task finish {WORK}"), None);
-        assert_eq!(cluster.s3.tree("brain.zarrvectors"), expected, "{scheduler:?}");
-        let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(repeated.ends_with("was finished by an earlier run\n"), "{repeated}");
-    }
-}
-
 impl Cluster {
     fn check_no_scratch(&self) {
         let mut names =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         assert!(!names.any(|name| name.to_string_lossy().starts_with("zvf-levels")));
     }
-}
-
-#[test]
-fn the_scripts_build_levels_in_folders_and_on_s3() {
-    let files = archives::files("pc3_objects");
-    let cluster = Cluster::new(&files);
-    let options = "--levels 2 --cell-size 9";
-    archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
-    cluster.run_ok(&format!("zvf pyramid whole.zarrvectors --in-place {options}"), None);
-    let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
-    for scheduler in SCHEDULERS {
-        let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
-        archives::write(Path::new(&store), &files);
-        let line = format!("zvf task plan pyramid {store} --work-dir plan {options}");
-        let stages = cluster.plan(&line);
-        assert_eq!(stages, [[0], [1]]);
-        cluster.run(scheduler, "plan", &stages);
-        cluster.run_ok("zvf task finish plan --remove", None);
-        assert_eq!(tree(Path::new(&store)), expected, "{scheduler:?}");
-
-        cluster.reset(&files);
-        let line = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
-        let stages = cluster.plan(&line);
-        assert_eq!(stages, [[0], [1]]);
-        cluster.run(scheduler, WORK, &stages);
-        cluster.run_ok(&format!("zvf task finish {WORK}"), None);
-        let made = cluster.s3.tree("brain.zarrvectors");
-        assert_eq!(
-            without_journal_mark(made),
-            without_journal_mark(expected.clone()),
-            "{scheduler:?}"
-        );
-        let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(repeated.ends_with("was finished by an earlier run\n"), "{repeated}");
-        assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
-    }
-    cluster.check_no_scratch();
 }
 
 #[test]

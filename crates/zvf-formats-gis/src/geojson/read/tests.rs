@@ -6,8 +6,8 @@ use zvf_model::Kind;
 use zvf_model::flow::Piece;
 
 use crate::GEOJSON;
+use crate::shared::golden::{Collected, check_files, folder};
 use crate::shared::open;
-use crate::shared::stock_files::{check_broken, check_features, folder, read_all};
 
 fn options() -> ReadOptions {
     ReadOptions { polygons: Polygons::Rings, ..ReadOptions::default() }
@@ -21,29 +21,23 @@ fn read(text: &'static str) -> Result<usize, String> {
 }
 
 #[test]
-fn reads_the_features_of_gdal_files() {
-    check_features("geojson", &options());
-    check_features("geojson", &ReadOptions { batch_rows: 2, ..options() });
-}
-
-#[test]
-fn broken_files_are_refused() {
-    check_broken("geojson", &options());
+fn reads_files_of_gdal() {
+    check_files("geojson", &options());
 }
 
 #[test]
 fn reads_one_kind_at_a_time() {
     let path = folder("geojson").join("mixed.geojson");
-    let all = read_all(&path, &ReadOptions::default()).unwrap();
+    let all = Collected::read(&path, &ReadOptions::default()).unwrap();
     assert_eq!(
         (all.header.kind, &all.header.other_kinds[..]),
         (Kind::PointCloud, &[Kind::Polyline][..])
     );
     let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
-    let error = read_all(&path, &mesh).err().unwrap().to_string();
+    let error = Collected::read(&path, &mesh).err().unwrap().to_string();
     assert!(error.contains("expected point_cloud or polyline, found a wish for mesh"), "{error}");
     let polygons = folder("geojson").join("polygons.geojson");
-    let error = read_all(&polygons, &ReadOptions::default()).err().unwrap().to_string();
+    let error = Collected::read(&polygons, &ReadOptions::default()).err().unwrap().to_string();
     assert!(error.contains("--rings"), "{error}");
 }
 

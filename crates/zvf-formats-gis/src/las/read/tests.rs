@@ -2,14 +2,12 @@
 
 use zvf_formats::{ColumnRoles, Input, ReadOptions};
 
+use crate::shared::golden::{check_files, folder, read_expected, read_input, sha256};
 use crate::shared::open;
-use crate::shared::stock_files::{
-    check_broken, check_good, folder, read_expected, read_input, sha256,
-};
 
 #[test]
 fn reads_stock_files() {
-    check_good("las", &[], &ReadOptions::default());
+    check_files("las", &ReadOptions::default());
 }
 
 #[test]
@@ -25,11 +23,6 @@ fn reads_equal_points_in_small_batches() {
             "{name}"
         );
     }
-}
-
-#[test]
-fn refuses_broken_files() {
-    check_broken("las", &ReadOptions::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use crate::OBJ;
-use crate::shared::{dump, dump_file};
+use crate::shared::{dump, dump_file, fault};
 
 #[test]
 fn reads_faces_lines_and_points() {
@@ -68,56 +68,39 @@ fn reads_faces_lines_and_points() {
 #[test]
 fn refuses_broken_files() {
     for (text, message) in [
-        ("v 1 2\n", "CountMismatch in OBJ, line 1: expected x, y and z, found 2 values"),
+        ("v 1 2\n", "CountMismatch, line 1: x, y and z, found 2 values"),
         (
             "v 0 0 0 1 1 1\nv 0 0 0\n",
-            "CountMismatch in OBJ, line 2: expected x, y, z and a colour as the first vertex has, found 3 \
-             values",
+            "CountMismatch, line 2: x, y, z and a colour as the first vertex has, found 3 values",
         ),
-        ("v 0 0 zero\n", "Encoding in OBJ, line 1: expected a number, found \"zero\""),
-        (
-            "v 0 0 0\nf 1 1 2\n",
-            "OutOfBounds in OBJ, line 2: expected one of the 1 vertices above, found \"2\"",
-        ),
-        (
-            "v 0 0 0\nf 1 1 -2\n",
-            "OutOfBounds in OBJ, line 2: expected one of the 1 vertices above, found \"-2\"",
-        ),
-        (
-            "v 0 0 0\nf 1 1 0\n",
-            "Encoding in OBJ, line 2: expected a number of a vertex, from 1, found \"0\"",
-        ),
-        (
-            "v 0 0 0\nf 1 1 a/1\n",
-            "Encoding in OBJ, line 2: expected a number of a vertex, from 1, found \"a/1\"",
-        ),
-        (
-            "v 0 0 0\nf 1 1\n",
-            "BadShape in OBJ, line 2: expected from 3 to 8 corners, found 2; use --triangles",
-        ),
+        ("v 0 0 zero\n", "Encoding, line 1: a number, found \"zero\""),
+        ("v 0 0 0\nf 1 1 2\n", "OutOfBounds, line 2: one of the 1 vertices above, found \"2\""),
+        ("v 0 0 0\nf 1 1 -2\n", "OutOfBounds, line 2: one of the 1 vertices above, found \"-2\""),
+        ("v 0 0 0\nf 1 1 0\n", "Encoding, line 2: a number of a vertex, from 1, found \"0\""),
+        ("v 0 0 0\nf 1 1 a/1\n", "Encoding, line 2: a number of a vertex, from 1, found \"a/1\""),
+        ("v 0 0 0\nf 1 1\n", "BadShape, line 2: from 3 to 8 corners, found 2; use --triangles"),
         (
             "v 0 0 0\nf 1 1 1\nf 1 1 1 1\n",
-            "CountMismatch in OBJ, line 3: expected 3 corners as the first face has, found 4; use \
-             --triangles",
+            "CountMismatch, line 3: 3 corners as the first face has, found 4; use --triangles",
         ),
-        ("v 0 0 0\nl 1\n", "BadShape in OBJ, line 2: expected 2 vertices or more, found 1"),
+        ("v 0 0 0\nl 1\n", "BadShape, line 2: 2 vertices or more, found 1"),
     ] {
         let found = dump_file(&OBJ, text.as_bytes(), &ReadOptions::default());
-        assert_eq!(found.unwrap_err(), message, "{text}");
+        assert_eq!(fault(found, "OBJ"), message, "{text}");
     }
     let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
     assert_eq!(
-        dump_file(&OBJ, b"v 0 0 0\n", &mesh).unwrap_err(),
-        "InvalidArgument in OBJ, the file: expected edges or faces of a mesh, found none"
+        fault(dump_file(&OBJ, b"v 0 0 0\n", &mesh), "OBJ"),
+        "InvalidArgument, the file: edges or faces of a mesh, found none"
     );
     let integers = ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() };
     assert_eq!(
-        dump_file(&OBJ, b"v 0 0 0\n", &integers).unwrap_err(),
-        "Unsupported in OBJ, the positions: expected a type of floats, found int64"
+        fault(dump_file(&OBJ, b"v 0 0 0\n", &integers), "OBJ"),
+        "Unsupported, the positions: a type of floats, found int64"
     );
     assert_eq!(
-        dump(&OBJ, b"v 0 0 0\n", &ReadOptions::default()).unwrap_err(),
-        "Unsupported in OBJ, the stream: expected a file, which is read twice, found a stream; give the \
-         file itself"
+        fault(dump(&OBJ, b"v 0 0 0\n", &ReadOptions::default()), "OBJ"),
+        "Unsupported, the stream: a file, which is read twice, found a stream; give the file \
+             itself"
     );
 }

@@ -6,7 +6,7 @@ use zvf_model::{Batch, Column, Elements, Kind};
 
 use crate::PLY;
 use crate::ply::write::tests::write_one;
-use crate::shared::{dump, dump_file};
+use crate::shared::{dump, dump_file, fault};
 
 const QUAD: &str = "element vertex 4\ncomment caf\u{e9}\nproperty short y\nproperty short x\nproperty uchar c\n\
     obj_info by hand\nelement face 2\nproperty list uchar int vertex_indices\nproperty ushort w\nend_header\n";
@@ -102,85 +102,78 @@ fn reads_back_written_files() {
 #[test]
 fn refuses_broken_headers() {
     for (text, message) in [
-        ("plx\n", "BadMagic in PLY, line 1: expected ply, found another first line"),
-        ("ply\n", "Truncated in PLY, line 1: expected end_header, found the end"),
-        (
-            "ply\nend_header\n",
-            "Truncated in PLY, line 2: expected a line with the format, found none",
-        ),
+        ("plx\n", "BadMagic, line 1: ply, found another first line"),
+        ("ply\n", "Truncated, line 1: end_header, found the end"),
+        ("ply\nend_header\n", "Truncated, line 2: a line with the format, found none"),
         (
             "ply\nformat text 1.0\n",
-            "Unsupported in PLY, line 2: expected ascii, binary_little_endian or binary_big_endian, found \
-             \"text\"",
+            "Unsupported, line 2: ascii, binary_little_endian or binary_big_endian, found \"text\"",
         ),
-        (
-            "ply\nformat ascii 2.0\n",
-            "UnsupportedVersion in PLY, line 2: expected version 1.0, found \"2.0\"",
-        ),
+        ("ply\nformat ascii 2.0\n", "UnsupportedVersion, line 2: version 1.0, found \"2.0\""),
         (
             "ply\nelement vertex -1\n",
-            "Encoding in PLY, line 2: expected a number of elements, found \"element vertex -1\"",
+            "Encoding, line 2: a number of elements, found \"element vertex -1\"",
         ),
         (
             "ply\nproperty float x\n",
-            "Encoding in PLY, line 2: expected an element first, found \"property float x\"",
+            "Encoding, line 2: an element first, found \"property float x\"",
         ),
         (
             "ply\nelement vertex 1\nproperty half x\n",
-            "BadTag in PLY, line 3: expected a type such as float or uchar, found \"half\"",
+            "BadTag, line 3: a type such as float or uchar, found \"half\"",
         ),
         (
             "ply\nelement vertex 1\nproperty float\n",
-            "Encoding in PLY, line 3: expected a type and a name, found \"property float\"",
+            "Encoding, line 3: a type and a name, found \"property float\"",
         ),
         (
             "ply\nelement vertex 1\nproperty list float int a\n",
-            "BadTag in PLY, line 3: expected a whole number to count with, found \"property list float int a\"",
+            "BadTag, line 3: a whole number to count with, found \"property list float int a\"",
         ),
         (
             "ply\nelement vertex 1\nproperty float x\nproperty float x\n",
-            "Duplicate in PLY, line 4: expected another name for each property, found \"x\"",
+            "Duplicate, line 4: another name for each property, found \"x\"",
         ),
         (
             "ply\nsomething else\n",
-            "BadTag in PLY, line 2: expected format, element, property, comment or end_header, found \
-             \"something else\"",
+            "BadTag, line 2: format, element, property, comment or end_header, found \"something \
+             else\"",
         ),
         (
             "ply\nformat ascii 1.0\nelement face 1\nproperty list uchar int vertex_index\nend_header\n",
-            "Unsupported in PLY, header: expected an element vertex, found none",
+            "Unsupported, header: an element vertex, found none",
         ),
         (
             "ply\nformat ascii 1.0\nelement face 1\nproperty list uchar int vertex_index\nelement vertex 1\n\
              property float x\nend_header\n",
-            "Unsupported in PLY, header: expected vertices before what joins them, found them after it",
+            "Unsupported, header: vertices before what joins them, found them after it",
         ),
         (
             "ply\nformat ascii 1.0\nelement vertex 1\nproperty float a\nend_header\n",
-            "InvalidArgument in PLY, the fields of a record: expected a field \"position\", or \"x\", \
-             \"y\", \"z\", found \"a\"; name the fields of positions, as in --positions x,y,z",
+            "InvalidArgument, the fields of a record: a field \"position\", or \"x\", \"y\", \
+             \"z\", found \"a\"; name the fields of positions, as in --positions x,y,z",
         ),
     ] {
         let found = dump(&PLY, text.as_bytes(), &ReadOptions::default());
-        assert_eq!(found.unwrap_err(), message, "{text}");
+        assert_eq!(fault(found, "PLY"), message, "{text}");
     }
     let many: String = (0..257).map(|n| format!("element e{n} 1\n")).collect();
     let found = dump(&PLY, format!("ply\n{many}").as_bytes(), &ReadOptions::default());
     assert_eq!(
-        found.unwrap_err(),
-        "LimitExceeded in PLY, line 258: expected at most 256 elements, found \"e256\""
+        fault(found, "PLY"),
+        "LimitExceeded, line 258: at most 256 elements, found \"e256\""
     );
     let many: String = (0..257).map(|n| format!("property int p{n}\n")).collect();
     let found = dump(&PLY, format!("ply\nelement e 1\n{many}").as_bytes(), &ReadOptions::default());
     assert_eq!(
-        found.unwrap_err(),
-        "LimitExceeded in PLY, line 259: expected at most 256 properties of an element, found \"p256\""
+        fault(found, "PLY"),
+        "LimitExceeded, line 259: at most 256 properties of an element, found \"p256\""
     );
     let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
     let points = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n";
     assert_eq!(
-        dump(&PLY, points.as_bytes(), &mesh).unwrap_err(),
-        "InvalidArgument in PLY, header: expected edges or faces of a mesh, found vertices only"
+        fault(dump(&PLY, points.as_bytes(), &mesh), "PLY"),
+        "InvalidArgument, header: edges or faces of a mesh, found vertices only"
     );
 }
 
@@ -188,71 +181,59 @@ fn refuses_broken_headers() {
 fn refuses_broken_bodies() {
     let header = "element vertex 2\nproperty int x\nelement face 2\nproperty list char int vertex_index\nend_header\n";
     for (text, message) in [
-        ("1", "Truncated in PLY, line 8, column \"x\": expected a value, found the end"),
-        ("1\n1.5", "Encoding in PLY, line 9, column \"x\": expected int32, found \"1.5\""),
+        ("1", "Truncated, line 8, column \"x\": a value, found the end"),
+        ("1\n1.5", "Encoding, line 9, column \"x\": int32, found \"1.5\""),
         (
             "1 2\n3 0 1 2",
-            "OutOfBounds in PLY, line 9, column \"vertex_index\": expected a vertex from 0 to 1, found 2",
+            "OutOfBounds, line 9, column \"vertex_index\": a vertex from 0 to 1, found 2",
         ),
         (
             "1 2\n3 0 1 -1",
-            "OutOfBounds in PLY, line 9, column \"vertex_index\": expected a vertex from 0 to 1, found -1",
+            "OutOfBounds, line 9, column \"vertex_index\": a vertex from 0 to 1, found -1",
         ),
-        (
-            "1 2\n-3",
-            "Negative in PLY, line 9, column \"vertex_index\": expected a length of 0 or more, found -3",
-        ),
+        ("1 2\n-3", "Negative, line 9, column \"vertex_index\": a length of 0 or more, found -3"),
         (
             "1 2\n2 0 1",
-            "BadShape in PLY, line 9, column \"vertex_index\": expected from 3 to 8 corners, found 2; use \
+            "BadShape, line 9, column \"vertex_index\": from 3 to 8 corners, found 2; use \
              --triangles",
         ),
         (
             "1 2\n3 0 1 0\n4 0 1 0 1",
-            "CountMismatch in PLY, line 10, column \"vertex_index\": expected 3 corners as the first face \
-             has, found 4; use --triangles",
+            "CountMismatch, line 10, column \"vertex_index\": 3 corners as the first face has, \
+             found 4; use --triangles",
         ),
-        (
-            "1 2\nx",
-            "Encoding in PLY, line 9, column \"vertex_index\": expected a whole number, found \"x\"",
-        ),
+        ("1 2\nx", "Encoding, line 9, column \"vertex_index\": a whole number, found \"x\""),
         (
             "1 2\n3 0 1 0\n3 0 1 0\n5",
-            "Trailing in PLY, line 10, column \"the end\": expected the end after the last element, found more",
+            "Trailing, line 10, column \"the end\": the end after the last element, found more",
         ),
     ] {
         let file = file("ascii", header, text.as_bytes());
-        let found = dump(&PLY, &file, &ReadOptions::default()).unwrap_err();
+        let found = fault(dump(&PLY, &file, &ReadOptions::default()), "PLY");
         assert_eq!(found, message, "{text}");
     }
     let long = [b"1 ".as_slice(), &[b'2'; 2000]].concat();
     assert_eq!(
-        dump(&PLY, &file("ascii", header, &long), &ReadOptions::default()).unwrap_err(),
-        "LimitExceeded in PLY, line 8, column \"x\": expected a value of at most 1024 bytes, found a longer one"
+        fault(dump(&PLY, &file("ascii", header, &long), &ReadOptions::default()), "PLY"),
+        "LimitExceeded, line 8, column \"x\": a value of at most 1024 bytes, found a longer one"
     );
     for (bytes, message) in [
-        (
-            &b"\0\0\0\0\x01\0\0"[..],
-            "Truncated in PLY, byte 130: expected 8 bytes of element vertex, found 7",
-        ),
-        (
-            b"\0\0\0\0\0\0\0\0\xff",
-            "Negative in PLY, byte 138: expected a length of 0 or more, found -1",
-        ),
+        (&b"\0\0\0\0\x01\0\0"[..], "Truncated, byte 130: 8 bytes of element vertex, found 7"),
+        (b"\0\0\0\0\0\0\0\0\xff", "Negative, byte 138: a length of 0 or more, found -1"),
         (
             b"\0\0\0\0\0\0\0\0\x03\0\0\0\0\x02\0\0\0",
-            "OutOfBounds in PLY, byte 143: expected a vertex from 0 to 1, found 2",
+            "OutOfBounds, byte 143: a vertex from 0 to 1, found 2",
         ),
         (
             b"\0\0\0\0\0\0\0\0\x03\0\0\0\0\x01\0\0\0\xff\xff\xff\xff",
-            "OutOfBounds in PLY, byte 147: expected a vertex from 0 to 1, found -1",
+            "OutOfBounds, byte 147: a vertex from 0 to 1, found -1",
         ),
     ] {
         let file = file("binary_little_endian", header, bytes);
-        let found = dump(&PLY, &file, &ReadOptions::default()).unwrap_err();
+        let found = fault(dump(&PLY, &file, &ReadOptions::default()), "PLY");
         assert_eq!(found, message);
     }
     let claim = "element vertex 4000000000000000000\nproperty float x\nend_header\n";
     let found = dump(&PLY, &file("binary_little_endian", claim, b"1234"), &ReadOptions::default());
-    assert!(found.unwrap_err().starts_with("Truncated in PLY, byte"), "a claim reserves nothing");
+    assert!(fault(found, "PLY").starts_with("Truncated, byte"), "a claim reserves nothing");
 }

@@ -5,7 +5,7 @@ use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use crate::SWC;
-use crate::shared::dump;
+use crate::shared::{dump, fault};
 
 const FOREST: &[u8] =
     b"# caf\xe9\n\n 5 1 0 0 0 2.5 -1\n7 3 1 0 0 1 6 more\n6 3 2 0 0 1 5 # note\n1 0 9 9 9 .5 -1\n";
@@ -68,72 +68,54 @@ fn refuses_malformed_files() {
     for (text, message) in [
         (
             "1 1 0 0 0 1\n",
-            "CountMismatch in SWC, line 1: expected id, type, x, y, z, radius and parent, found 6 values",
+            "CountMismatch, line 1: id, type, x, y, z, radius and parent, found 6 values",
         ),
-        (
-            "a 1 0 0 0 1 -1\n",
-            "Encoding in SWC, line 1, column \"id\": expected a whole number, found \"a\"",
-        ),
-        (
-            "-2 1 0 0 0 1 -1\n",
-            "Negative in SWC, line 1, column \"id\": expected 0 or more, found \"-2\"",
-        ),
+        ("a 1 0 0 0 1 -1\n", "Encoding, line 1, column \"id\": a whole number, found \"a\""),
+        ("-2 1 0 0 0 1 -1\n", "Negative, line 1, column \"id\": 0 or more, found \"-2\""),
         (
             "1 1.5 0 0 0 1 -1\n",
-            "Encoding in SWC, line 1, column \"type\": expected a whole number of 32 bits, found \"1.5\"",
+            "Encoding, line 1, column \"type\": a whole number of 32 bits, found \"1.5\"",
         ),
-        (
-            "1 1 0 nan 0 1 -1\n",
-            "Encoding in SWC, line 1, column \"y\": expected a number, found \"nan\"",
-        ),
-        (
-            "1 1 0 0 1e999 1 -1\n",
-            "Encoding in SWC, line 1, column \"z\": expected a number, found \"1e999\"",
-        ),
-        (
-            "1 1 0 0 0 r -1\n",
-            "Encoding in SWC, line 1, column \"radius\": expected a number, found \"r\"",
-        ),
-        (
-            "1 1 0 0 0 1 x\n",
-            "Encoding in SWC, line 1, column \"parent\": expected a whole number, found \"x\"",
-        ),
+        ("1 1 0 nan 0 1 -1\n", "Encoding, line 1, column \"y\": a number, found \"nan\""),
+        ("1 1 0 0 1e999 1 -1\n", "Encoding, line 1, column \"z\": a number, found \"1e999\""),
+        ("1 1 0 0 0 r -1\n", "Encoding, line 1, column \"radius\": a number, found \"r\""),
+        ("1 1 0 0 0 1 x\n", "Encoding, line 1, column \"parent\": a whole number, found \"x\""),
         (
             "1 1 0 0 0 1 -1\n1 1 0 0 0 1 -1\n",
-            "Duplicate in SWC, line 2, column \"id\": expected another id for each node, found \"1\"",
+            "Duplicate, line 2, column \"id\": another id for each node, found \"1\"",
         ),
         (
             "# a\n1 1 0 0 0 1 -1\n2 1 0 0 0 1 3\n",
-            "OutOfBounds in SWC, line 3, column \"parent\": expected the id of a node, or -1, found \"3\"",
+            "OutOfBounds, line 3, column \"parent\": the id of a node, or -1, found \"3\"",
         ),
         (
             "1 1 0 0 0 1 1\n",
-            "BadShape in SWC, line 1, column \"parent\": expected a way up to a root, found \"a circle\"",
+            "BadShape, line 1, column \"parent\": a way up to a root, found \"a circle\"",
         ),
         (
             "1 1 0 0 0 1 -1\n2 1 0 0 0 1 3\n3 1 0 0 0 1 4\n4 1 0 0 0 1 3\n",
-            "BadShape in SWC, line 2, column \"parent\": expected a way up to a root, found \"a circle\"",
+            "BadShape, line 2, column \"parent\": a way up to a root, found \"a circle\"",
         ),
     ] {
         let found = dump(&SWC, text.as_bytes(), &ReadOptions::default());
-        assert_eq!(found.unwrap_err(), message, "{text}");
+        assert_eq!(fault(found, "SWC"), message, "{text}");
     }
     for (options, message) in [
         (
             ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() },
-            "Unsupported in SWC, the file: expected skeleton, graph or point_cloud, found mesh",
+            "Unsupported, the file: skeleton, graph or point_cloud, found mesh",
         ),
         (
             ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() },
-            "Unsupported in SWC, the file: expected a type of floats for positions, found int64",
+            "Unsupported, the file: a type of floats for positions, found int64",
         ),
         (
             ReadOptions { memory: 400, ..ReadOptions::default() },
-            "LimitExceeded in SWC, line 5: expected at most 2 nodes, for the memory allowed, found more; \
-             allow more memory",
+            "LimitExceeded, line 5: at most 2 nodes, for the memory allowed, found more; allow \
+             more memory",
         ),
     ] {
-        assert_eq!(dump(&SWC, FOREST, &options).unwrap_err(), message);
+        assert_eq!(fault(dump(&SWC, FOREST, &options), "SWC"), message);
     }
 }
 

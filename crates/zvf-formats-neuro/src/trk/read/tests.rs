@@ -4,7 +4,7 @@ use zvf_formats::ReadOptions;
 use zvf_model::Kind;
 
 use crate::TRK;
-use crate::shared::dump;
+use crate::shared::{dump, fault};
 
 /// Returns a file whose header has these fields, each at its offset, and this body; in either byte order.
 fn file(big_endian: bool, fields: &[(usize, &[u8])], body: &[&[u8]]) -> Vec<u8> {
@@ -132,71 +132,56 @@ fn refuses_malformed_files() {
     let negative = file(false, &[], &[&[255, 255, 255, 255]]);
     let nan = f32::NAN.to_le_bytes();
     for (file, message) in [
-        (b"TRACK".to_vec(), "Truncated in TRK, byte 0: expected 1000 bytes of the header, found 5"),
+        (b"TRACK".to_vec(), "Truncated, byte 0: 1000 bytes of the header, found 5"),
         (
             file(false, &[(0, b"TRICK")], &[]),
-            "BadMagic in TRK, magic: expected TRACK, found [54, 52, 49, 43, 4b, 00]",
+            "BadMagic, magic: TRACK, found [54, 52, 49, 43, 4b, 00]",
         ),
-        (
-            file(false, &[(996, &[0, 1, 0, 0])], &[]),
-            "BadTag in TRK, hdr_size: expected 1000, found 256",
-        ),
-        (
-            file(false, &[(992, &[3, 0, 0, 0])], &[]),
-            "UnsupportedVersion in TRK, version: expected 1 or 2, found 3",
-        ),
+        (file(false, &[(996, &[0, 1, 0, 0])], &[]), "BadTag, hdr_size: 1000, found 256"),
+        (file(false, &[(992, &[3, 0, 0, 0])], &[]), "UnsupportedVersion, version: 1 or 2, found 3"),
         (
             file(false, &[(16, &[0; 4])], &[]),
-            "OutOfBounds in TRK, voxel_size: expected lengths above 0, found [1.0, 0.0, 1.0]",
+            "OutOfBounds, voxel_size: lengths above 0, found [1.0, 0.0, 1.0]",
         ),
-        (
-            file(false, &[(36, &[255, 255])], &[]),
-            "Negative in TRK, n_scalars: expected 0 or more, found -1",
-        ),
+        (file(false, &[(36, &[255, 255])], &[]), "Negative, n_scalars: 0 or more, found -1"),
         (
             file(false, &[(238, &[1, 0]), (240, b"a\x002")], &[]),
-            "CountMismatch in TRK, n_properties: expected names of 1 values, found names of more, or twice",
+            "CountMismatch, n_properties: names of 1 values, found names of more, or twice",
         ),
         (
             file(false, &[(36, &[2, 0]), (38, b"a"), (58, b"a")], &[]),
-            "CountMismatch in TRK, n_scalars: expected names of 2 values, found names of more, or twice",
+            "CountMismatch, n_scalars: names of 2 values, found names of more, or twice",
         ),
-        (
-            file(false, &[(440, &nan)], &[]),
-            "OutOfBounds in TRK, vox_to_ras: expected finite numbers, found others",
-        ),
+        (file(false, &[(440, &nan)], &[]), "OutOfBounds, vox_to_ras: finite numbers, found others"),
         (
             file(false, &[(440, &[0; 4])], &[]),
-            "BadShape in TRK, vox_to_ras: expected a matrix with three directions, found a flat one",
+            "BadShape, vox_to_ras: a matrix with three directions, found a flat one",
         ),
         (
             file(false, &[(948, b"RLS")], &[]),
-            "BadTag in TRK, voxel_order: expected a letter each of L or R, P or A, I or S, found \"RLS\"",
+            "BadTag, voxel_order: a letter each of L or R, P or A, I or S, found \"RLS\"",
         ),
         (
             file(false, &[(988, &[255, 255, 255, 255])], &[]),
-            "Negative in TRK, n_count: expected 0 or more, found -1",
+            "Negative, n_count: 0 or more, found -1",
         ),
-        (negative, "Negative in TRK, byte 1000: expected 0 points or more, found -1"),
-        (
-            short,
-            "Truncated in TRK, byte 1044: expected 12 bytes of the properties of a streamline, found 6",
-        ),
-        (more, "Trailing in TRK, byte 1108: expected the end after 3 streamlines, found more"),
-        (two, "Trailing in TRK, byte 1072: expected the end after 2 streamlines, found more"),
-        (four, "Truncated in TRK, byte 1108: expected 4 streamlines, found 3"),
+        (negative, "Negative, byte 1000: 0 points or more, found -1"),
+        (short, "Truncated, byte 1044: 12 bytes of the properties of a streamline, found 6"),
+        (more, "Trailing, byte 1108: the end after 3 streamlines, found more"),
+        (two, "Trailing, byte 1072: the end after 2 streamlines, found more"),
+        (four, "Truncated, byte 1108: 4 streamlines, found 3"),
     ] {
-        assert_eq!(dump(&TRK, &file, &ReadOptions::default()).unwrap_err(), message);
+        assert_eq!(fault(dump(&TRK, &file, &ReadOptions::default()), "TRK"), message);
     }
     let claim = file(false, &[], &[&[255, 255, 255, 127], &[0; 12]]);
-    let found = dump(&TRK, &claim, &ReadOptions::default()).unwrap_err();
+    let found = fault(dump(&TRK, &claim, &ReadOptions::default()), "TRK");
     assert!(
         found.contains("of the points of a streamline, found 12"),
         "a claim reserves nothing: {found}"
     );
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
-        dump(&TRK, &good_file(false, 0), &graph).unwrap_err(),
-        "Unsupported in TRK, the file: expected streamline, polyline or point_cloud, found graph"
+        fault(dump(&TRK, &good_file(false, 0), &graph), "TRK"),
+        "Unsupported, the file: streamline, polyline or point_cloud, found graph"
     );
 }

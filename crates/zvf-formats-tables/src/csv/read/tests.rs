@@ -4,7 +4,7 @@ use zvf_formats::{ColumnRoles, Input, MAX_LINE_BYTES};
 use zvf_model::Kind;
 
 use crate::csv::read::*;
-use crate::shared::{dump, dump_reader, open};
+use crate::shared::{dump, dump_reader, fault, open};
 use crate::{CSV, TSV};
 
 fn options(columns: ColumnRoles) -> ReadOptions {
@@ -67,10 +67,7 @@ fn reads_tables_of_every_form() {
         assert_eq!(dump(&CSV, text.as_bytes(), &options(columns)).unwrap(), expected, "{name}");
     }
     let tabs = dump(&TSV, b"x\ty\n1\t2,\n", &ReadOptions::default());
-    assert_eq!(
-        tabs.unwrap_err(),
-        "Encoding in TSV, line 2, column \"y\": expected float64, found \"2,\""
-    );
+    assert_eq!(fault(tabs, "TSV"), "Encoding, line 2, column \"y\": float64, found \"2,\"");
     let typed = ReadOptions { positions: Some(Dtype::FLOAT32), ..ReadOptions::default() };
     assert_eq!(dump(&TSV, b"x\ty\n1\t2\n", &typed).unwrap(), "point_cloud of float32\nx,y\n1,2\n");
 }
@@ -142,9 +139,9 @@ fn never_rounds_integers() {
     }
     let message = |line: u32, column: &str, found: &str| {
         format!(
-            "Encoding in CSV, line {line}, column {column:?}: expected a whole number that float64 holds \
-             exactly, found {found}; the column has missing values or fractions: state its type, float64 \
-             to have it rounded, int64 where none is missing, or text"
+            "Encoding, line {line}, column {column:?}: a whole number that float64 holds \
+             exactly, found {found}; the column has missing values or fractions: state its type, \
+             float64 to have it rounded, int64 where none is missing, or text"
         )
     };
     for (text, line, column, found) in [
@@ -154,7 +151,7 @@ fn never_rounds_integers() {
         ("x,id\n1,NA\n2,9007199254740993\n", 3, "id", "9007199254740993"),
         ("x,id\n9007199254740993,1\n", 2, "x", "9007199254740993"),
     ] {
-        assert_eq!(dumped(text, None).unwrap_err(), message(line, column, found), "{text}");
+        assert_eq!(fault(dumped(text, None), "CSV"), message(line, column, found), "{text}");
     }
 }
 
@@ -209,91 +206,68 @@ fn refuses_invalid_tables() {
     };
     let none = ColumnRoles::default;
     for (text, columns, message) in [
-        (
-            &b""[..],
-            none(),
-            "Truncated in CSV, line 1: expected names of columns, found an empty file",
-        ),
+        (&b""[..], none(), "Truncated, line 1: names of columns, found an empty file"),
         (
             b"a,b\n1,2\n",
             none(),
-            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
-             where there are any, found \"a\", \"b\"; name the columns of positions, as in --positions x,y,z",
+            "InvalidArgument, names of columns: a column \"x\", and \"y\", \"z\", \"t\" where \
+             there are any, found \"a\", \"b\"; name the columns of positions, as in --positions \
+             x,y,z",
         ),
         (
             b"id,x_um,y_um,n_z\n",
             none(),
-            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
-             where there are any, found \"id\", \"x_um\", \"y_um\", \"n_z\"; name the columns of positions, \
-             as in --positions x_um,y_um,n_z",
+            "InvalidArgument, names of columns: a column \"x\", and \"y\", \"z\", \"t\" where \
+             there are any, found \"id\", \"x_um\", \"y_um\", \"n_z\"; name the columns of \
+             positions, as in --positions x_um,y_um,n_z",
         ),
         (
             b"x;y\n",
             none(),
-            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
-             where there are any, found \"x;y\"; set what separates columns, as in --separator ';'",
+            "InvalidArgument, names of columns: a column \"x\", and \"y\", \"z\", \"t\" where \
+             there are any, found \"x;y\"; set what separates columns, as in --separator ';'",
         ),
         (
             b"x,x\n",
             none(),
-            "Duplicate in CSV, names of columns: expected another name for each column, found \"x\" twice",
+            "Duplicate, names of columns: another name for each column, found \"x\" twice",
         ),
         (
             b"x,y\n",
             missing("lon"),
-            "InvalidArgument in CSV, names of columns: expected a column \"lon\", found \"x\", \"y\"",
+            "InvalidArgument, names of columns: a column \"lon\", found \"x\", \"y\"",
         ),
         (
             b"x,y\n",
             typed("n"),
-            "InvalidArgument in CSV, names of columns: expected a column \"n\", found \"x\", \"y\"",
+            "InvalidArgument, names of columns: a column \"n\", found \"x\", \"y\"",
         ),
-        (b"x,y\n1,2\n3\n", none(), "CountMismatch in CSV, line 3: expected 2 values, found 1"),
-        (b"x,y\n1,2\n3,4,5\n", none(), "CountMismatch in CSV, line 3: expected 2 values, found 3"),
-        (
-            b"x,y\n1,2\n3,four\n",
-            none(),
-            "Encoding in CSV, line 3, column \"y\": expected float64, found \"four\"",
-        ),
-        (
-            b"x,y\n1,\n",
-            none(),
-            "Encoding in CSV, line 2, column \"y\": expected float64, found \"\"",
-        ),
-        (
-            b"x,n\n1,5\n2,5.5\n",
-            typed("n"),
-            "Encoding in CSV, line 3, column \"n\": expected int64, found \"5.5\"",
-        ),
-        (
-            b"x,object\n1,a\n",
-            none(),
-            "Encoding in CSV, line 2, column \"object\": expected int64, found \"a\"",
-        ),
-        (
-            b"x,n\n1,\"2\n\n",
-            none(),
-            "Truncated in CSV, line 2: expected a closing quote, found the end",
-        ),
+        (b"x,y\n1,2\n3\n", none(), "CountMismatch, line 3: 2 values, found 1"),
+        (b"x,y\n1,2\n3,4,5\n", none(), "CountMismatch, line 3: 2 values, found 3"),
+        (b"x,y\n1,2\n3,four\n", none(), "Encoding, line 3, column \"y\": float64, found \"four\""),
+        (b"x,y\n1,\n", none(), "Encoding, line 2, column \"y\": float64, found \"\""),
+        (b"x,n\n1,5\n2,5.5\n", typed("n"), "Encoding, line 3, column \"n\": int64, found \"5.5\""),
+        (b"x,object\n1,a\n", none(), "Encoding, line 2, column \"object\": int64, found \"a\""),
+        (b"x,n\n1,\"2\n\n", none(), "Truncated, line 2: a closing quote, found the end"),
         (
             b"x\n1\n\xff\n",
             none(),
-            "Encoding in CSV, line 3: expected text in UTF-8, found other bytes after 0 of them",
+            "Encoding, line 3: text in UTF-8, found other bytes after 0 of them",
         ),
     ] {
-        let found = dump(&CSV, text, &options(columns)).unwrap_err();
+        let found = fault(dump(&CSV, text, &options(columns)), "CSV");
         assert_eq!(found, message, "{}", String::from_utf8_lossy(text));
     }
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
-        dump(&CSV, b"x\n", &graph).unwrap_err(),
-        "Unsupported in CSV, the file: expected edges or faces of a graph, found vertices only; choose \
-         points, lines, polylines or streamlines with --kind"
+        fault(dump(&CSV, b"x\n", &graph), "CSV"),
+        "Unsupported, the file: edges or faces of a graph, found vertices only; choose \
+             points, lines, polylines or streamlines with --kind"
     );
     let chain = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
     assert_eq!(
-        dump(&CSV, b"x,object\n1,\n", &chain).unwrap_err(),
-        "Encoding in CSV, line 2, column \"object\": expected int64, found \"\""
+        fault(dump(&CSV, b"x,object\n1,\n", &chain), "CSV"),
+        "Encoding, line 2, column \"object\": int64, found \"\""
     );
 }
 
@@ -302,15 +276,15 @@ fn refuses_lines_without_an_end() {
     let long = vec![b'1'; MAX_LINE_BYTES + 1];
     let error = dump(&CSV, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
     assert_eq!(
-        error.unwrap_err(),
-        "LimitExceeded in CSV, line 2: expected a line of at most 1048576 bytes, found a longer one"
+        fault(error, "CSV"),
+        "LimitExceeded, line 2: a line of at most 1048576 bytes, found a longer one"
     );
     let open: Vec<u8> =
         b"x\n\"".iter().copied().chain(b"1\n".repeat(MAX_LINE_BYTES / 2 + 1)).collect();
     let error = dump(&CSV, &open, &ReadOptions::default());
     assert_eq!(
-        error.unwrap_err(),
-        "LimitExceeded in CSV, line 2: expected at most 1048576 bytes before the closing quote, found more"
+        fault(error, "CSV"),
+        "LimitExceeded, line 2: at most 1048576 bytes before the closing quote, found more"
     );
 }
 
@@ -320,9 +294,9 @@ fn errors_mention_an_inferred_type() {
     let text = format!("x,n\n{rows}50,half\n");
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
     assert_eq!(
-        dump(&CSV, text.as_bytes(), &small).unwrap_err(),
-        "Encoding in CSV, line 52, column \"n\": expected int64, found \"half\"; its type was inferred from \
-         the first lines: state it"
+        fault(dump(&CSV, text.as_bytes(), &small), "CSV"),
+        "Encoding, line 52, column \"n\": int64, found \"half\"; its type was inferred from \
+             the first lines: state it"
     );
     assert!(dump(&CSV, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
 }
@@ -379,11 +353,11 @@ fn errors_name_the_bad_line_of_a_block() {
     let rows: String = (0..30_000).map(|n| format!("{n},{n}.25\n")).collect();
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
     for (bad, message) in [
-        ("1,2,3\n", "CountMismatch in CSV, line 30002: expected 2 values, found 3"),
-        ("1,b\n", "Encoding in CSV, line 30002, column \"y\": expected float64, found \"b\""),
+        ("1,2,3\n", "CountMismatch, line 30002: 2 values, found 3"),
+        ("1,b\n", "Encoding, line 30002, column \"y\": float64, found \"b\""),
     ] {
         let text = format!("x,y\n{rows}{bad}{rows}");
-        assert_eq!(dump(&CSV, text.as_bytes(), &small).unwrap_err(), message);
+        assert_eq!(fault(dump(&CSV, text.as_bytes(), &small), "CSV"), message);
     }
 }
 

@@ -9,7 +9,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use crate::NPY;
 use crate::npy::write::NpyWriter;
-use crate::shared::{dump, dump_file, open};
+use crate::shared::{dump, dump_file, fault, open};
 
 /// Returns a file of version 1.0 with this header text and these bytes.
 pub(crate) fn npy(header: &str, bytes: &[u8]) -> Vec<u8> {
@@ -41,9 +41,9 @@ fn reads_arrays_of_positions() {
         "point_cloud of int8\nx,y\n1,2\n3,4\nx,y\n5,-1\n"
     );
     assert_eq!(
-        dump(&NPY, &fortran, &options).unwrap_err(),
-        "Unsupported in npy, fortran_order: expected False in a stream, found True; give the file \
-         itself, or write it with np.ascontiguousarray()"
+        fault(dump(&NPY, &fortran, &options), "npy"),
+        "Unsupported, fortran_order: False in a stream, found True; give the file itself, or \
+             write it with np.ascontiguousarray()"
     );
 }
 
@@ -152,86 +152,83 @@ fn refuses_unsupported_arrays() {
     for (file, message) in [
         (
             array("'<f4'", "False", "(2, 2, 2)", &[0; 32]),
-            "BadShape in npy, shape: expected one or two axes, found [2, 2, 2]; reshape the array: one \
-             row a vertex",
+            "BadShape, shape: one or two axes, found [2, 2, 2]; reshape the array: one row a vertex",
         ),
         (
             array("[('x', '<f4')]", "False", "(2, 2)", &[0; 16]),
-            "BadShape in npy, shape: expected one axis of records, found [2, 2]; reshape the array: one \
-             row a vertex",
+            "BadShape, shape: one axis of records, found [2, 2]; reshape the array: one row a \
+             vertex",
         ),
         (
             array("'<f4'", "False", "(2, 0)", &[]),
-            "BadShape in npy, shape: expected rows of 1 byte to 1 MiB, found [2, 0]",
+            "BadShape, shape: rows of 1 byte to 1 MiB, found [2, 0]",
         ),
         (
             array("'<f4'", "False", "(2, 5000)", &[]),
-            "BadShape in npy, shape: expected rows of 1 byte to 1 MiB, found [2, 5000]",
+            "BadShape, shape: rows of 1 byte to 1 MiB, found [2, 5000]",
         ),
         (
             array("'<f8'", "False", "(9223372036854775807, 2)", &[]),
-            "Overflow in npy, shape: expected fewer than 2^64 bytes, found [9223372036854775807, 2]",
+            "Overflow, shape: fewer than 2^64 bytes, found [9223372036854775807, 2]",
         ),
         (
             array("'<f4'", "False", "(2, 9)", &[0; 72]),
-            "BadShape in npy, the positions: expected from 1 to 8 axes of positions, found 9",
+            "BadShape, the positions: from 1 to 8 axes of positions, found 9",
         ),
         (
             array("'|b1'", "False", "(1, 2)", &[0; 2]),
-            "Unsupported in npy, the positions: expected numbers, found bool",
+            "Unsupported, the positions: numbers, found bool",
         ),
         (
             array("'<f4'", "False", "(3, 2)", &[0; 20]),
-            "Truncated in npy, byte 67: expected 24 bytes of the rows, found 20",
+            "Truncated, byte 67: 24 bytes of the rows, found 20",
         ),
         (
             array("'|u1'", "False", "(1, 2)", &[0; 3]),
-            "Trailing in npy, byte 69: expected the end after the last row, found more bytes; several \
-             arrays in one file are not read: write them one by one, or as npz",
+            "Trailing, byte 69: the end after the last row, found more bytes; several arrays in \
+             one file are not read: write them one by one, or as npz",
         ),
         (
             array("[('a', '<f4'), ('b', '<f4')]", "False", "(1,)", &[0; 8]),
-            "InvalidArgument in npy, the fields of a record: expected a field \"position\", or \"x\", \
-             \"y\", \"z\", found \"a\", \"b\"; name the fields of positions, as in --positions x,y,z",
+            "InvalidArgument, the fields of a record: a field \"position\", or \"x\", \"y\", \
+             \"z\", found \"a\", \"b\"; name the fields of positions, as in --positions x,y,z",
         ),
         (
             array("[('x', '<f4'), ('y', '<f8')]", "False", "(1,)", &[0; 12]),
-            "Unsupported in npy, y: expected float32 for every axis, found float64; convert them to one \
-             type first",
+            "Unsupported, y: float32 for every axis, found float64; convert them to one type first",
         ),
         (
             array("[('x', '<f4'), ('x', '<f4')]", "False", "(1,)", &[0; 8]),
-            "Duplicate in npy, the fields of a record: expected another name for each field, found \"x\" \
-             twice",
+            "Duplicate, the fields of a record: another name for each field, found \"x\" twice",
         ),
         (
             array("[('x', '<f4'), ('object', '<f4')]", "False", "(1,)", &[0; 8]),
-            "Unsupported in npy, the fields of a record: expected one whole number for the object, found \
-             float32 x 1",
+            "Unsupported, the fields of a record: one whole number for the object, found float32 \
+             x 1",
         ),
         (
             array("[('x', '|u1'), ('object', '<u8')]", "False", "(1,)", &[255; 9]),
-            "Overflow in npy, the objects: expected a number below 2^63, found 18446744073709551615",
+            "Overflow, the objects: a number below 2^63, found 18446744073709551615",
         ),
     ] {
-        assert_eq!(dump(&NPY, &file, &options).unwrap_err(), message);
+        assert_eq!(fault(dump(&NPY, &file, &options), "npy"), message);
     }
     let short = array("'<f4'", "False", "(3, 2)", &[0; 20]);
     assert_eq!(
-        dump_file(&NPY, &short, &options).unwrap_err(),
-        "Truncated in npy, shape: expected a file of 91 bytes, found 87"
+        fault(dump_file(&NPY, &short, &options), "npy"),
+        "Truncated, shape: a file of 91 bytes, found 87"
     );
     let wide = array("'|u1'", "True", "(2, 65)", &[0; 130]);
     assert_eq!(
-        dump_file(&NPY, &wide, &options).unwrap_err(),
-        "LimitExceeded in npy, shape: expected at most 64 columns in Fortran order, found 65; write it \
-         with np.ascontiguousarray()"
+        fault(dump_file(&NPY, &wide, &options), "npy"),
+        "LimitExceeded, shape: at most 64 columns in Fortran order, found 65; write it with \
+             np.ascontiguousarray()"
     );
     let columns = ColumnRoles { positions: vec!["q".into()], ..ColumnRoles::default() };
     let file = array("[('x', '<f4')]", "False", "(0,)", &[]);
     let error = dump(&NPY, &file, &ReadOptions { columns, ..options });
     assert_eq!(
-        error.unwrap_err(),
-        "InvalidArgument in npy, the fields of a record: expected a field \"q\", found \"x\""
+        fault(error, "npy"),
+        "InvalidArgument, the fields of a record: a field \"q\", found \"x\""
     );
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use archives::inline;
 use tempfile::TempDir;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
@@ -26,16 +27,6 @@ fn store(files: &[(&str, &[u8])]) -> (TempDir, Local) {
 
 fn open(dir: &TempDir, options: &OpenOptions) -> Local {
     Local::open(dir.path(), Budget::new(options)).unwrap()
-}
-
-/// Runs `work` without a waker: it must never be pending.
-fn inline<T>(work: impl Future<Output = T>) -> T {
-    let mut work = std::pin::pin!(work);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match work.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(answer) => answer,
-        std::task::Poll::Pending => panic!("a local read waits"),
-    }
 }
 
 fn load(local: &Local, get: Get) -> Result<Option<GetAnswer>> {

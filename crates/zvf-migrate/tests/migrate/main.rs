@@ -1,6 +1,0 @@
-//! Every archived store of an old format, migrated: valid, and with the same answers to the same
-//! queries.
-
-mod answers;
-mod parts;
-mod same;
