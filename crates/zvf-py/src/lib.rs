@@ -81,7 +81,8 @@ mod _zvf {
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let features = super::FEATURES.into_iter().filter_map(|(name, is_on)| is_on.then_some(name));
+        let features =
+            super::FEATURES.into_iter().filter_map(|(name, is_on)| is_on.then_some(name));
         m.add("FEATURES", PyTuple::new(m.py(), features.collect::<Vec<_>>())?)
     }
 }

@@ -38,7 +38,7 @@ struct Words {
     explicit: bool,
     directed: bool,
     name: Option<String>,
-    crs: Option<String>, // JSON
+    crs: Option<String>,                  // JSON
     user_metadata: Vec<(String, String)>, // name and JSON
     declared: Vec<(String, String, String, u64, bool, Option<String>, Option<String>)>,
     binned_by: Option<(String, Vec<Option<f64>>, Vec<Option<String>>)>,

@@ -35,7 +35,7 @@ pub(crate) fn empty_body() -> AnswerBody {
 
 /// Returns the body together with `held`, which is dropped when the body was sent or aborted.
 pub(crate) fn hold_while_sent(body: AnswerBody, held: impl Send + 'static) -> AnswerBody {
-    HeldBody { body, held, count: |_, _| {} }.boxed_unsync()
+    count_sent(body, |_bytes| drop(held))
 }
 
 /// Returns the body with `record`, which is called with the number of sent bytes at the end or when
@@ -44,31 +44,25 @@ pub(crate) fn count_sent(
     body: AnswerBody,
     record: impl FnOnce(u64) + Send + 'static,
 ) -> AnswerBody {
-    let held = SentBytes(0, Some(Box::new(record)));
-    HeldBody { body, held, count: |sent, bytes| sent.0 += bytes }.boxed_unsync()
+    CountedBody { body, bytes: 0, record: Some(Box::new(record)) }.boxed_unsync()
 }
 
-/// The number of bytes sent, and the function that receives it.
-struct SentBytes(u64, Option<Box<dyn FnOnce(u64) + Send>>);
+/// A body, the number of bytes taken from it, and the function that receives their number.
+struct CountedBody {
+    body: AnswerBody,
+    bytes: u64,
+    record: Option<Box<dyn FnOnce(u64) + Send>>,
+}
 
-impl Drop for SentBytes {
+impl Drop for CountedBody {
     fn drop(&mut self) {
-        if let Some(record) = self.1.take() {
-            record(self.0);
+        if let Some(record) = self.record.take() {
+            record(self.bytes);
         }
     }
 }
 
-/// A body with a value that lives as long, and is notified of the number of bytes taken.
-struct HeldBody<T> {
-    body: AnswerBody,
-    held: T,
-    count: fn(&mut T, u64),
-}
-
-impl<T> Unpin for HeldBody<T> {}
-
-impl<T> Body for HeldBody<T> {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -78,8 +72,7 @@ impl<T> Body for HeldBody<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let (bytes, count) = (frame.data_ref().map_or(0, Bytes::len), self.count);
-            count(&mut self.held, bytes as u64);
+            self.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
         }
         polled
     }

@@ -160,8 +160,7 @@ impl Query {
             stream::once(answer).boxed_local()
         };
         let question = (&reader, &query);
-        let (written, left_out) =
-            self.write(session, (&output, kind), question, batches).await?;
+        let (written, left_out) = self.write(session, (&output, kind), question, batches).await?;
         drop(progress);
         print_notices(session, reader.store(), remarks)?;
         session.print_notices(outside.filter(|_| written == 0))?;
@@ -345,9 +344,9 @@ impl Query {
             let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
             table.write(Batch::new(kind, nothing))?;
         }
-        vertices.sink.finish()?;
+        vertices.finish()?;
         file.finish()?;
-        elements.map_or(Ok(()), |table| table.sink.finish().map(drop))?;
+        elements.map_or(Ok(()), Table::finish)?;
         beside.map_or(Ok(()), |(file, _)| file.finish())?;
         Ok((written, left_out))
     }
@@ -376,6 +375,10 @@ impl<'a> Table<'a> {
             self.sink.begin(&Header::from_batch(&batch, self.axes.clone()))?;
         }
         self.sink.write(Piece::Vertices(batch))
+    }
+
+    fn finish(self) -> Result<(), zvf::Error> {
+        self.sink.finish().map(drop)
     }
 }
 
