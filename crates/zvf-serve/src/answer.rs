@@ -184,30 +184,25 @@ const MIN_GZIP_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
-    fn a_body_holds_its_resource_until_it_is_dropped() {
-        let guard = std::sync::Arc::new(());
-        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&guard));
-        assert_eq!((std::sync::Arc::strong_count(&guard), body.size_hint().exact()), (2, Some(5)));
-        drop(body);
-        assert_eq!(std::sync::Arc::strong_count(&guard), 1);
-    }
-
-    #[test]
-    fn counts_what_is_taken_of_a_body() {
-        let counted = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    fn counts_what_is_taken_of_a_body_which_holds_its_resource_until_it_is_dropped() {
+        let counted = Arc::new(std::sync::Mutex::new(Vec::new()));
         for taken in [true, false] {
-            let counts = std::sync::Arc::clone(&counted);
-            let mut body =
+            let counts = Arc::clone(&counted);
+            let body =
                 count_sent(full_body("bytes"), move |sent| counts.lock().unwrap().push(sent));
+            let mut body = hold_while_sent(body, Arc::clone(&counted));
+            assert_eq!((Arc::strong_count(&counted), body.size_hint().exact()), (3, Some(5)));
             if taken {
                 let mut context = Context::from_waker(std::task::Waker::noop());
                 assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
             }
         }
-        assert_eq!(*counted.lock().unwrap(), [5, 0]);
+        assert_eq!((Arc::strong_count(&counted), &**counted.lock().unwrap()), (1, &[5, 0][..]));
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub struct Limits {
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub idle_timeout: Duration,
     /// Seconds that a client may read no byte of an answer.
-    #[arg(long = "write-timeout", value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long = "write-timeout", value_name = "SECONDS")]
+    #[arg(default_value = "30", value_parser = seconds)]
     pub write_stall_timeout: Duration,
     /// Seconds for the work of one request.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]

@@ -135,11 +135,15 @@ impl JoinedReader {
             *next_id = (*next_id).max(id.saturating_add(1)); // at the maximum, `advance` fails
             Ok(ObjectId(id))
         };
-        let vertex = &|n: i64| match n.checked_add(before) {
-            _ if n < 0 => Ok(n), // the writer refuses it, as that of one input
-            shifted => shifted.ok_or_else(|| number_overflow_error("the vertices")),
-        };
-        renumber(piece, object, vertex)
+        renumber(piece, object, &|n| count_on(n, before))
+    }
+}
+
+/// Converts a vertex number of an input to one over all inputs.
+fn count_on(n: i64, before: i64) -> Result<i64> {
+    match n.checked_add(before) {
+        _ if n < 0 => Ok(n), // the writer refuses it, as that of one input
+        counted => counted.ok_or_else(|| number_overflow_error("the vertices")),
     }
 }
 
@@ -240,23 +244,7 @@ mod tests {
 
     #[test]
     fn a_negative_vertex_number_names_no_vertex_of_an_earlier_input() {
-        let text: &[u8] = b"x\n1\n";
-        let reader = open(Input::reader(text), Some(Format::Csv), &ReadOptions::default()).unwrap();
-        let mut joined = JoinedReader {
-            expected: reader.header().clone(),
-            reader,
-            inputs: VecDeque::new(),
-            format: None,
-            options: ReadOptions::default(),
-            vertices: 4,
-            own_vertices: 0,
-            next_id: 0,
-            shift: 0,
-            notes: Notes::default(),
-        };
-        let rows = number_column(Dtype::INT64, 2, &[-1_i64, 0], |n| n.to_le_bytes()).unwrap();
-        let piece = joined.shift_piece(Piece::Elements { rows, fields: Vec::new() }).unwrap();
-        let Piece::Elements { rows, .. } = piece else { panic!("no elements") };
-        assert_eq!(rows.as_slice::<i64>(), Some([-1, 4].as_slice()));
+        assert_eq!([-1, 0].map(|n| count_on(n, 4).unwrap()), [-1, 4]);
+        assert!(count_on(i64::MAX, 4).is_err());
     }
 }

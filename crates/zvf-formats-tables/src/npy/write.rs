@@ -185,7 +185,8 @@ fn header(descr: &str, records: u64) -> Result<Vec<u8>> {
     encode_header(descr, &format!("({records},)"), spare)
 }
 
-/// Encodes the header of an array of type `descr`, both in the words of Python, with at least `spare` blanks at its end.
+/// Encodes the header of an array of type `descr`, both in the words of Python, with at least
+/// `spare` blanks at its end.
 ///
 /// # Errors
 ///

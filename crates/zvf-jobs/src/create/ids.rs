@@ -37,18 +37,19 @@ impl Shift {
 
     /// Maps the ids of a piece to ids of the store, and adds `before`, the number of vertices of
     /// earlier files, to the vertex numbers of its elements.
-    pub(crate) fn apply(self, piece: Piece, before: u64) -> Result<Piece, Error> {
-        let is_unnamed = |batch: &Batch| {
-            !batch.is_empty() && batch.parts().is_empty() && batch.vertex_objects().is_none()
-        };
-        match piece {
-            Piece::Vertices(batch) if self.whole && is_unnamed(&batch) => {
+    pub(crate) fn apply(self, mut piece: Piece, before: u64) -> Result<Piece, Error> {
+        if let Piece::Vertices(batch) = piece {
+            let is_named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
+            if self.whole && !is_named && !batch.is_empty() {
                 let whole = Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])?;
-                Ok(Piece::Vertices(batch.with_parts(whole)?))
+                return Ok(Piece::Vertices(batch.with_parts(whole)?));
             }
-            piece if self.by == 0 && before == 0 => Ok(piece),
-            piece => renumber(piece, &mut |id| self.id(id), &|n| count_on(n, before)),
+            piece = Piece::Vertices(batch);
         }
+        if self.by == 0 && before == 0 {
+            return Ok(piece);
+        }
+        renumber(piece, &mut |id| self.id(id), &|n| count_on(n, before))
     }
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {

@@ -122,10 +122,9 @@ async fn a_failed_creation_leaves_nothing() {
 fn elements_of_a_file_never_name_vertices_of_another() {
     let apply = |numbers: &[i64]| {
         let bytes = numbers.iter().flat_map(|n| n.to_le_bytes());
-        // Wherever the bytes begin, as in the middle of a file.
+        // They are not aligned, as in the middle of a file.
         let bytes = Bytes::from_iter(std::iter::once(0).chain(bytes)).slice(1..);
         let rows = Column::new(Dtype::INT64, 1, bytes).unwrap();
-        assert_eq!(rows.as_slice::<i64>(), None, "they are not aligned");
         Shift::default().apply(Piece::Elements { rows, fields: Vec::new() }, 5)
     };
     let Piece::Elements { rows, .. } = apply(&[0, 7]).unwrap() else { panic!("no elements") };
