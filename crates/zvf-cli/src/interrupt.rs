@@ -274,16 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_published_after_a_signal() {
+    fn after_a_signal_nothing_is_published_and_waiting_ends() {
         let interrupt = Interrupt::default();
         interrupt.stop();
         assert!(interrupt.is_stopped() && interrupt.gate().enter().is_err());
-    }
-
-    #[test]
-    fn a_stop_ends_waiting() {
-        let interrupt = Interrupt::default();
-        interrupt.shared.notify.notify_one();
         let runtime = Builder::new_current_thread().build().unwrap();
         let pending = std::future::pending::<anyhow::Result<()>>();
         let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();

@@ -135,7 +135,7 @@
 mod join;
 
 pub use crate::format::Format;
-pub use join::open_all;
+pub use join::{open_all, renumber};
 pub use zvf_formats::describe_crs;
 pub use zvf_formats::{
     Bounds, ColumnRoles, Input, Measure, Polygons, ReadOptions, Reader, TextOptions,

@@ -11,6 +11,7 @@
 
 pub use zvf_formats::{CollectedPieces, SeekWrite, Target, WriteOptions, copy};
 pub use zvf_formats_neuro::{LOD_SCALE, read_image, set_image};
+pub use zvf_formats_tables::encode_npy_header;
 
 use zvf_error::Result;
 use zvf_format::Class;

@@ -31,6 +31,7 @@ pub use csv::{CSV, TSV};
 pub use graph::{EDGES, GRAPHML};
 pub use jsonl::JSONL;
 pub use npy::NPY;
+pub use npy::write::encode_header as encode_npy_header;
 pub use npz::NPZ;
 pub use text_points::{PTS, XYZ};
 

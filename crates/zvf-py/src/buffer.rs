@@ -127,16 +127,12 @@ impl<'py> FromPyObject<'_, 'py> for CategoryArgument {
 
 /// A field as Python hands it over.
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub(crate) struct FieldArgument<'py> {
-    #[pyo3(item)]
     name: String,
-    #[pyo3(item)]
     array: ArrayArgument<'py>,
-    #[pyo3(item)]
     categories: Option<Vec<CategoryArgument>>,
-    #[pyo3(item)]
     unit: Option<String>,
-    #[pyo3(item)]
     description: Option<String>,
 }
 

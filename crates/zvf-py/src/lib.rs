@@ -45,7 +45,6 @@ mod tensor;
 mod writer;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 /// What this build has beside the core, by the names of the features of the crate.
 const FEATURES: [(&str, bool); 8] = [
@@ -60,29 +59,30 @@ const FEATURES: [(&str, bool); 8] = [
 ];
 
 #[pymodule]
-fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    let features = FEATURES.into_iter().filter_map(|(name, is_on)| is_on.then_some(name));
-    m.add("FEATURES", PyTuple::new(m.py(), features.collect::<Vec<_>>())?)?;
-    m.add_class::<runtime::Job>()?;
-    m.add_class::<buffer::Buffer>()?;
-    m.add_class::<query::Query>()?;
-    m.add_class::<reader::Reader>()?;
-    m.add_class::<reader::Batches>()?;
-    m.add_class::<answer::Answer>()?;
-    m.add_class::<writer::Writer>()?;
-    m.add_class::<tensor::Tensor>()?;
-    m.add_function(wrap_pyfunction!(reader::open, m)?)?;
-    m.add_function(wrap_pyfunction!(writer::create, m)?)?;
-    m.add_function(wrap_pyfunction!(tensor::open_tensor, m)?)?;
-    m.add_function(wrap_pyfunction!(runtime::settle, m)?)?;
-    m.add_function(wrap_pyfunction!(command::call, m)?)?;
-    m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
-    m.add_function(wrap_pyfunction!(arrow::read_arrow, m)?)?;
-    m.add_function(wrap_pyfunction!(arrow::read_arrow_column, m)?)?;
-    m.add_function(wrap_pyfunction!(pyramid::build_levels, m)?)?;
-    m.add_function(wrap_pyfunction!(codec::pack_chunk, m)?)?;
-    m.add_function(wrap_pyfunction!(codec::unpack_chunk, m)?)?;
-    m.add_function(wrap_pyfunction!(codec::crc32c, m)?)?;
-    Ok(())
+mod _zvf {
+    use pyo3::prelude::*;
+    use pyo3::types::PyTuple;
+
+    #[pymodule_export]
+    use super::{
+        answer::Answer,
+        arrow::{read_arrow, read_arrow_column},
+        buffer::Buffer,
+        codec::{crc32c, pack_chunk, unpack_chunk},
+        command::{call, run_program},
+        pyramid::build_levels,
+        query::Query,
+        reader::{Batches, Reader, open},
+        runtime::{Job, settle},
+        tensor::{Tensor, open_tensor},
+        writer::{Writer, create},
+    };
+
+    #[pymodule_init]
+    fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let features =
+            super::FEATURES.into_iter().filter_map(|(name, is_on)| is_on.then_some(name));
+        m.add("FEATURES", PyTuple::new(m.py(), features.collect::<Vec<_>>())?)
+    }
 }

@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{Stream, StreamExt as _};
 use pyo3::prelude::*;
-use zvf::format::Class;
+use serde::Serialize;
+use serde_json::json;
 use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
 use zvf::render::{ColourBy, Ground, Options, Size};
-use zvf::{Batch, LevelId, ObjectId, OpenOptions, Reader as Native};
+use zvf::{Batch, Counts, LevelId, ObjectId, OpenOptions, Plan, Reader as Native};
 
 use zvf::Error;
 
 use crate::answer::Answer;
 use crate::buffer::Buffer;
-use crate::error::Fault;
 use crate::query::Query;
-use crate::runtime::{Job, Outcome, dict_outcome, lock, outcome, prepare, start};
+use crate::runtime::{Job, document, lock, outcome, prepare, start};
 
 /// Returns how to open a store.
 pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
@@ -29,12 +29,6 @@ pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> Op
         versions: Some(zvf_icechunk::hook()),
         ..defaults
     }
-}
-
-/// Returns text of JSON as an outcome.
-fn text(value: &impl serde::Serialize) -> Result<Outcome, Fault> {
-    let text = serde_json::to_string(value);
-    text.map(outcome).map_err(|error| Fault::Plain(Class::Encoding, error.to_string()))
 }
 
 /// Opens a store, at its last commit or at `commit`; the outcome of the job is a [`Reader`].
@@ -51,6 +45,14 @@ pub(crate) fn open(
         let opened = control.wait(zvf::open(&address, options))?;
         Ok(outcome(Reader(opened)))
     })
+}
+
+/// What a query will read, with the text of it.
+#[derive(Serialize)]
+struct Planned {
+    text: String,
+    #[serde(flatten)]
+    plan: Plan,
 }
 
 /// A handle to the levels of one store.
@@ -74,10 +76,10 @@ impl Reader {
         self.0.store().journal_head().unwrap_or(0)
     }
 
-    /// Returns what the store is and holds, as JSON.
+    /// Returns what the store is and holds.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| text(&control.wait(Summary::read(reader.store()))?))
+        start(move |control| document(&control.wait(Summary::read(reader.store()))?))
     }
 
     /// Returns the root document, as JSON.
@@ -95,15 +97,9 @@ impl Reader {
         let (reader, query) = (self.0.clone(), query.0.clone());
         prepare(async move {
             let counts = reader.count(&query).await?;
-            Ok(dict_outcome(move |found| {
-                found.set_item("level", counts.level.0)?;
-                found.set_item("kind", counts.kind.to_string())?;
-                found.set_item("vertices", counts.vertices)?;
-                found.set_item("parts", counts.parts)?;
-                found.set_item("elements", counts.elements)?;
-                found.set_item("complete", counts.complete)?;
-                found.set_item("truncated", counts.truncated)
-            }))
+            let Counts { level, kind, vertices, parts, elements, complete, truncated, .. } = counts;
+            document(&json!({"level": level, "kind": kind, "vertices": vertices, "parts": parts,
+                "elements": elements, "complete": complete, "truncated": truncated}))
         })
     }
 
@@ -112,23 +108,7 @@ impl Reader {
         let (reader, query) = (self.0.clone(), query.0.clone());
         start(move |control| {
             let plan = control.wait(reader.plan(&query))?;
-            Ok(dict_outcome(move |found| {
-                found.set_item("text", plan.to_string())?;
-                found.set_item("level", plan.level.0)?;
-                found.set_item("kind", plan.kind.to_string())?;
-                found.set_item("mode", plan.mode.map(|mode| mode.word()))?;
-                for (name, number) in [
-                    ("chunks", plan.chunks),
-                    ("cells", plan.cells),
-                    ("rows_before", plan.rows_before),
-                    ("rows", plan.rows),
-                    ("requests", plan.requests),
-                    ("bytes", plan.bytes),
-                ] {
-                    found.set_item(name, number)?;
-                }
-                found.set_item("objects", plan.objects)
-            }))
+            document(&Planned { text: plan.to_string(), plan })
         })
     }
 
@@ -151,7 +131,7 @@ impl Reader {
         })
     }
 
-    /// Reads objects of a level without their vertices, as JSON: those of `ids`, or all of the index; of each at most
+    /// Reads objects of a level without their vertices: those of `ids`, or all of the index; of each at most
     /// `references` fragments are listed.
     #[pyo3(signature = (level, ids=None, references=0))]
     fn objects(&self, level: u32, ids: Option<Vec<i64>>, references: usize) -> PyResult<Job> {
@@ -167,7 +147,7 @@ impl Reader {
                 let rows: Vec<u64> = (0..index.slots()).collect();
                 ObjectView::read_rows(&level, &rows, references).await
             })?;
-            text(&found)
+            document(&found)
         })
     }
 
@@ -194,7 +174,7 @@ impl Reader {
         })
     }
 
-    /// Reads groups of a level with at most `members` of each, as JSON.
+    /// Reads groups of a level with at most `members` of each.
     fn groups(&self, level: u32, members: usize) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -202,7 +182,7 @@ impl Reader {
                 let level = reader.level(LevelId(level)).await?;
                 GroupView::read(&level, None, members).await
             })?;
-            text(&found)
+            document(&found)
         })
     }
 
@@ -224,13 +204,13 @@ impl Reader {
         })
     }
 
-    /// Returns what the attributes of a level are like, as JSON.
+    /// Returns what the attributes of a level are like.
     fn statistics(&self, level: u32) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
             let progress = &mut |done| control.advance(done);
             let read = reader.statistics_with_progress(LevelId(level), None, progress);
-            text(&AttributeStats::list(&control.wait(read)?))
+            document(&AttributeStats::list(&control.wait(read)?))
         })
     }
 

@@ -31,9 +31,9 @@ use std::time::{Duration, Instant};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
+use zvf::format::Class;
 
 use crate::error::Fault;
 
@@ -45,15 +45,11 @@ pub(crate) fn outcome<T: for<'py> IntoPyObject<'py> + Send + 'static>(value: T) 
     Box::new(move |py| value.into_py_any(py))
 }
 
-/// Returns the mapping that `fill` fills as the outcome of a job.
-pub(crate) fn dict_outcome(
-    fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()> + Send + 'static,
-) -> Outcome {
-    Box::new(move |py| {
-        let dict = PyDict::new(py);
-        fill(&dict)?;
-        dict.into_py_any(py)
-    })
+/// Returns a value in the form that its JSON has in Python as the outcome of a job.
+pub(crate) fn document(value: &impl serde::Serialize) -> Result<Outcome, Fault> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Fault::Plain(Class::Encoding, error.to_string()))?;
+    Ok(Box::new(move |py| Ok(py.import("json")?.call_method1("loads", (text,))?.unbind())))
 }
 
 /// What the worker and whoever waits for it share.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::json;
 use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
 use zvf::metadata::{AttributeSpec, Axis, CodecKind, CodecSpec};
@@ -17,52 +18,32 @@ use zvf::Error;
 
 use crate::buffer::{ArrayArgument, FieldArgument, batch_of, fields, parse_kind};
 use crate::error::{Fault, to_py_error, value_error};
-use crate::runtime::{Job, Outcome, dict_outcome, lock, outcome, start};
+use crate::runtime::{Job, Outcome, document, lock, outcome, start};
 
 /// What is said of a store before its first vertex, as Python hands it over.
 #[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 struct Words {
-    #[pyo3(item)]
     kind: String,
-    #[pyo3(item)]
     also: Vec<String>, // further kinds
-    #[pyo3(item)]
     axes: Vec<(String, Option<String>, String)>,
-    #[pyo3(item)]
     chunk_shape: Vec<f64>,
-    #[pyo3(item)]
     bin_shape: Option<Vec<f64>>,
-    #[pyo3(item)]
     bounds: Option<(Vec<f64>, Vec<f64>)>,
-    #[pyo3(item)]
     shard_shape: Option<Vec<u64>>,
-    #[pyo3(item)]
     codecs: Option<String>, // JSON, as an array document has them
-    #[pyo3(item)]
     outside: String,
-    #[pyo3(item)]
     compat: bool,
-    #[pyo3(item)]
     replace: bool,
-    #[pyo3(item)]
     explicit: bool,
-    #[pyo3(item)]
     directed: bool,
-    #[pyo3(item)]
     name: Option<String>,
-    #[pyo3(item)]
-    crs: Option<String>, // JSON
-    #[pyo3(item)]
+    crs: Option<String>,                  // JSON
     user_metadata: Vec<(String, String)>, // name and JSON
-    #[pyo3(item)]
     declared: Vec<(String, String, String, u64, bool, Option<String>, Option<String>)>,
-    #[pyo3(item)]
     binned_by: Option<(String, Vec<Option<f64>>, Vec<Option<String>>)>,
-    #[pyo3(item)]
     memory: Option<u64>,
-    #[pyo3(item)]
     scratch: Option<std::path::PathBuf>,
-    #[pyo3(item)]
     storage: Vec<(String, String)>,
 }
 
@@ -321,21 +302,12 @@ impl Writer {
             }
             control.advance(writer.vertices());
             let report = control.wait(writer.finish())?;
-            Ok(dict_outcome(move |dict| {
-                for (name, number) in [
-                    ("vertices", report.vertices),
-                    ("left_out", report.left_out),
-                    ("chunks", report.chunks),
-                    ("fragments", report.fragments),
-                    ("objects", report.objects),
-                    ("links", report.links),
-                    ("link_rows", report.link_rows),
-                    ("spilled_bytes", report.spilled_bytes),
-                ] {
-                    dict.set_item(name, number)?;
-                }
-                let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
-                dict.set_item("notices", notices)
+            let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
+            document(&json!({
+                "vertices": report.vertices, "left_out": report.left_out, "chunks": report.chunks,
+                "fragments": report.fragments, "objects": report.objects, "links": report.links,
+                "link_rows": report.link_rows, "spilled_bytes": report.spilled_bytes,
+                "notices": notices,
             }))
         })
     }

@@ -35,7 +35,7 @@ pub(crate) fn empty_body() -> AnswerBody {
 
 /// Returns the body together with `held`, which is dropped when the body was sent or aborted.
 pub(crate) fn hold_while_sent(body: AnswerBody, held: impl Send + 'static) -> AnswerBody {
-    HeldBody { body, held, count: |_, _| {} }.boxed_unsync()
+    count_sent(body, |_bytes| drop(held))
 }
 
 /// Returns the body with `record`, which is called with the number of sent bytes at the end or when
@@ -44,31 +44,25 @@ pub(crate) fn count_sent(
     body: AnswerBody,
     record: impl FnOnce(u64) + Send + 'static,
 ) -> AnswerBody {
-    let held = SentBytes(0, Some(Box::new(record)));
-    HeldBody { body, held, count: |sent, bytes| sent.0 += bytes }.boxed_unsync()
+    CountedBody { body, bytes: 0, record: Some(Box::new(record)) }.boxed_unsync()
 }
 
-/// The number of bytes sent, and the function that receives it.
-struct SentBytes(u64, Option<Box<dyn FnOnce(u64) + Send>>);
+/// A body, the number of bytes taken from it, and the function that receives their number.
+struct CountedBody {
+    body: AnswerBody,
+    bytes: u64,
+    record: Option<Box<dyn FnOnce(u64) + Send>>,
+}
 
-impl Drop for SentBytes {
+impl Drop for CountedBody {
     fn drop(&mut self) {
-        if let Some(record) = self.1.take() {
-            record(self.0);
+        if let Some(record) = self.record.take() {
+            record(self.bytes);
         }
     }
 }
 
-/// A body with a value that lives as long, and is notified of the number of bytes taken.
-struct HeldBody<T> {
-    body: AnswerBody,
-    held: T,
-    count: fn(&mut T, u64),
-}
-
-impl<T> Unpin for HeldBody<T> {}
-
-impl<T> Body for HeldBody<T> {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -78,8 +72,7 @@ impl<T> Body for HeldBody<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let (bytes, count) = (frame.data_ref().map_or(0, Bytes::len), self.count);
-            count(&mut self.held, bytes as u64);
+            self.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
         }
         polled
     }
@@ -191,30 +184,25 @@ const MIN_GZIP_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
-    fn a_body_holds_its_resource_until_it_is_dropped() {
-        let guard = std::sync::Arc::new(());
-        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&guard));
-        assert_eq!((std::sync::Arc::strong_count(&guard), body.size_hint().exact()), (2, Some(5)));
-        drop(body);
-        assert_eq!(std::sync::Arc::strong_count(&guard), 1);
-    }
-
-    #[test]
-    fn counts_what_is_taken_of_a_body() {
-        let counted = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    fn counts_what_is_taken_of_a_body_which_holds_its_resource_until_it_is_dropped() {
+        let counted = Arc::new(std::sync::Mutex::new(Vec::new()));
         for taken in [true, false] {
-            let counts = std::sync::Arc::clone(&counted);
-            let mut body =
+            let counts = Arc::clone(&counted);
+            let body =
                 count_sent(full_body("bytes"), move |sent| counts.lock().unwrap().push(sent));
+            let mut body = hold_while_sent(body, Arc::clone(&counted));
+            assert_eq!((Arc::strong_count(&counted), body.size_hint().exact()), (3, Some(5)));
             if taken {
                 let mut context = Context::from_waker(std::task::Waker::noop());
                 assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
             }
         }
-        assert_eq!(*counted.lock().unwrap(), [5, 0]);
+        assert_eq!((Arc::strong_count(&counted), &**counted.lock().unwrap()), (1, &[5, 0][..]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The limits of a server: bytes of requests, time for each part of one, connections, queries.
 
+use std::num::ParseIntError;
 use std::time::Duration;
 
 /// The limits of a server; each is an option of the command.
@@ -10,76 +11,87 @@ use std::time::Duration;
 /// let limits = Limits { max_connections: 16, ..Limits::default() };
 /// assert_eq!(limits.max_connections_per_peer, 64);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Limits")]
 pub struct Limits {
-    /// Bytes of the request line.
-    pub max_request_line_bytes: usize,
-    /// Bytes of all headers of a request.
-    pub max_header_bytes: usize,
-    /// Headers of a request.
-    pub max_headers: usize,
-    /// Bytes of the body of a request.
-    pub max_body_bytes: usize,
-    /// Fields of a query string.
-    pub max_query_fields: usize,
-    /// Vertices in the answer to one query.
-    pub max_rows: u64,
-    /// Pixels of one picture.
-    pub max_pixels: u64,
-    /// Objects in one answer.
-    pub max_objects: usize,
-    /// Bytes of precomputed objects that are kept for each store.
-    pub max_kept_bytes: usize,
-    /// The largest precomputed mesh, in faces, that is sent in one piece; larger ones are divided
-    /// into an octree.
-    pub max_whole_faces: usize,
-    /// Time for the first byte on a new connection.
-    pub first_byte_timeout: Duration,
-    /// Time for the header of a request, from its first byte on.
-    pub header_timeout: Duration,
-    /// Time for the body of a request.
-    pub body_timeout: Duration,
-    /// Time without a byte in either direction while no request is being answered.
-    pub idle_timeout: Duration,
-    /// Time that a client may read no byte of an answer.
-    pub write_stall_timeout: Duration,
-    /// Time for the work of one request.
-    pub request_timeout: Duration,
-    /// Concurrent connections.
+    /// Maximum number of connections.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
     pub max_connections: usize,
-    /// Concurrent connections from one address.
+    /// Maximum number of connections from one address.
+    #[arg(long, value_name = "N", default_value_t = 64)]
     pub max_connections_per_peer: usize,
-    /// Concurrent queries and pictures; further ones are answered 503 with `Retry-After`.
+    /// Concurrent queries and pictures; further ones are answered 503.
+    #[arg(long, value_name = "N", default_value_t = 32)]
     pub max_queries: usize,
-    /// Time that requests in progress get when the server stops.
+    /// Maximum number of vertices in an answer.
+    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    pub max_rows: u64,
+    /// Maximum size of a request line.
+    #[arg(long = "max-request-line", value_name = "BYTES", default_value_t = 8 << 10)]
+    pub max_request_line_bytes: usize,
+    /// Maximum size of all headers of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 10)]
+    pub max_header_bytes: usize,
+    /// Maximum number of headers of a request.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub max_headers: usize,
+    /// Maximum size of the body of a request.
+    #[arg(long = "max-body", value_name = "BYTES", default_value_t = 1 << 20)]
+    pub max_body_bytes: usize,
+    /// Maximum number of fields of a query string.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub max_query_fields: usize,
+    /// Maximum number of objects in an answer.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max_objects: usize,
+    /// Maximum number of pixels of a picture.
+    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
+    pub max_pixels: u64,
+    /// Size of the cache of Neuroglancer objects, for each store.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub max_kept_bytes: usize,
+    /// The largest mesh, in faces, that Neuroglancer gets in one piece; larger ones are divided
+    /// into an octree.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub max_whole_faces: usize,
+    /// Seconds for the first byte on a new connection.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub first_byte_timeout: Duration,
+    /// Seconds for the header of a request, from its first byte on.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub header_timeout: Duration,
+    /// Seconds for the body of a request.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub body_timeout: Duration,
+    /// Seconds that a connection may be idle.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub idle_timeout: Duration,
+    /// Seconds that a client may read no byte of an answer.
+    #[arg(long = "write-timeout", value_name = "SECONDS")]
+    #[arg(default_value = "30", value_parser = seconds)]
+    pub write_stall_timeout: Duration,
+    /// Seconds for the work of one request.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub request_timeout: Duration,
+    /// Seconds that requests in progress get when the server stops.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
 }
 
 impl Default for Limits {
+    /// Returns the limits of a command line that gives none.
     fn default() -> Self {
-        Self {
-            max_request_line_bytes: 8 << 10,
-            max_header_bytes: 16 << 10,
-            max_headers: 64,
-            max_body_bytes: 1 << 20,
-            max_query_fields: 200,
-            max_rows: 50_000_000,
-            max_pixels: 1 << 24,
-            max_objects: 10_000,
-            max_kept_bytes: 256 << 20,
-            max_whole_faces: 1_000_000,
-            first_byte_timeout: Duration::from_secs(10),
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(30),
-            write_stall_timeout: Duration::from_secs(30),
-            request_timeout: Duration::from_secs(60),
-            max_connections: 1024,
-            max_connections_per_peer: 64,
-            max_queries: 32,
-            stop_timeout: Duration::from_secs(10),
+        #[derive(clap::Parser)]
+        struct Nothing {
+            #[command(flatten)]
+            limits: Limits,
         }
+        <Nothing as clap::Parser>::parse_from(["zvf"]).limits
     }
+}
+
+fn seconds(text: &str) -> Result<Duration, ParseIntError> {
+    text.parse().map(Duration::from_secs)
 }
 
 /// The largest number of segments of a path.

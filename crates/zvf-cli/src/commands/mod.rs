@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use zvf::Kind;
 
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// Names files, with commas between them.
 pub(crate) fn join_paths(files: &[PathBuf]) -> String {
@@ -71,4 +71,12 @@ pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
 /// Returns whether an address is a URL of something that is not a file of this machine.
 pub(crate) fn is_remote_url(address: &str) -> bool {
     address.contains("://") && !address.starts_with("file://")
+}
+
+/// Refuses the first thing that is given, with its hint: it is not possible for `what`.
+pub(crate) fn refuse_given(what: &str, things: &[(&str, bool, &str)]) -> Result<(), Usage> {
+    match things.iter().find(|(_, is_given, _)| *is_given) {
+        Some((thing, _, hint)) => refuse(format!("{thing} is not possible for {what}; {hint}")),
+        None => Ok(()),
+    }
 }

@@ -24,7 +24,7 @@ use zvf::{Error, Store, Timeouts};
 use crate::arguments::{size, word};
 use crate::commands::destination::{InPlace, check_nested};
 use crate::commands::edit;
-use crate::commands::{is_remote_url, make_absolute, text_of};
+use crate::commands::{is_remote_url, make_absolute, refuse_given, text_of};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -404,10 +404,7 @@ impl Pyramid {
             ("--refresh", self.refresh, "rebuild levels with zvf pyramid"),
             ("--reference", self.is_reference(), "build such levels with zvf pyramid"),
         ];
-        if let Some((what, _, hint)) = given.into_iter().find(|(_, given, _)| *given) {
-            return refuse(format!("{what} is not possible for levels that tasks build; {hint}"));
-        }
-        Ok(())
+        refuse_given("levels that tasks build", &given)
     }
 }
 

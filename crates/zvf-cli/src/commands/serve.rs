@@ -59,74 +59,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    limits: LimitOptions,
-}
-
-/// The limits of the server.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Limits")]
-struct LimitOptions {
-    /// Maximum number of connections.
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    max_connections: usize,
-    /// Maximum number of connections from one address.
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    max_connections_per_peer: usize,
-    /// Concurrent queries and pictures; further ones are answered 503.
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    max_queries: usize,
-    /// Maximum number of vertices in an answer.
-    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
-    max_rows: u64,
-    /// Maximum size of a request line.
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 10)]
-    max_request_line: usize,
-    /// Maximum size of all headers of a request.
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 10)]
-    max_header_bytes: usize,
-    /// Maximum number of headers of a request.
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    max_headers: usize,
-    /// Maximum size of the body of a request.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
-    max_body: usize,
-    /// Maximum number of fields of a query string.
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    max_query_fields: usize,
-    /// Maximum number of objects in an answer.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    max_objects: usize,
-    /// Maximum number of pixels of a picture.
-    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
-    max_pixels: u64,
-    /// Size of the cache of Neuroglancer objects, for each store.
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
-    max_kept_bytes: usize,
-    /// The largest mesh, in faces, that Neuroglancer gets in one piece; larger ones are divided
-    /// into an octree.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    max_whole_faces: usize,
-    /// Seconds for the first byte on a new connection.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    first_byte_timeout: u64,
-    /// Seconds for the header of a request, from its first byte on.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    header_timeout: u64,
-    /// Seconds for the body of a request.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    body_timeout: u64,
-    /// Seconds that a connection may be idle.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    idle_timeout: u64,
-    /// Seconds that a client may read no byte of an answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    write_timeout: u64,
-    /// Seconds for the work of one request.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    request_timeout: u64,
-    /// Seconds that requests in progress get when the server stops.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    stop_timeout: u64,
+    limits: Limits,
 }
 
 impl Serve {
@@ -138,7 +71,7 @@ impl Serve {
     fn config(&self, session: &Session) -> anyhow::Result<Config> {
         let mut config = Config::new(self.stores.clone(), self.bind);
         config.options = session.options(Timeouts::INTERACTIVE);
-        config.limits = self.limits.limits();
+        config.limits = self.limits.clone();
         if let Some(wrong) = self.cors.iter().find(|origin| !is_origin(origin)) {
             let expected = "an origin, as in https://viewer.example.org";
             return refuse(format!("--cors: expected {expected}, found {wrong:?}"));
@@ -241,34 +174,6 @@ fn open_browser(address: &str) -> std::io::Result<()> {
     command.arg(address).stdin(std::process::Stdio::null());
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     command.spawn().map(drop)
-}
-
-impl LimitOptions {
-    fn limits(&self) -> Limits {
-        let seconds = Duration::from_secs;
-        Limits {
-            max_request_line_bytes: self.max_request_line,
-            max_header_bytes: self.max_header_bytes,
-            max_headers: self.max_headers,
-            max_body_bytes: self.max_body,
-            max_query_fields: self.max_query_fields,
-            max_rows: self.max_rows,
-            max_objects: self.max_objects,
-            max_kept_bytes: self.max_kept_bytes,
-            max_whole_faces: self.max_whole_faces,
-            max_pixels: self.max_pixels,
-            first_byte_timeout: seconds(self.first_byte_timeout),
-            header_timeout: seconds(self.header_timeout),
-            body_timeout: seconds(self.body_timeout),
-            idle_timeout: seconds(self.idle_timeout),
-            write_stall_timeout: seconds(self.write_timeout),
-            request_timeout: seconds(self.request_timeout),
-            max_connections: self.max_connections,
-            max_connections_per_peer: self.max_connections_per_peer,
-            max_queries: self.max_queries,
-            stop_timeout: seconds(self.stop_timeout),
-        }
-    }
 }
 
 /// Explains an error of the server: a server open to others is a usage error; a store that cannot be opened has its own.

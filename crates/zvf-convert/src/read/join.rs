@@ -8,8 +8,8 @@ use zvf_formats::{
     Input, Notes, ReadOptions, Reader, Spot, element_vertices, number_column, row_number,
 };
 use zvf_metadata::Dtype;
+use zvf_model::ObjectId;
 use zvf_model::flow::{Header, Piece};
-use zvf_model::{Batch, ObjectId};
 
 use super::{open, unknown_format};
 use crate::format::Format;
@@ -124,51 +124,69 @@ impl JoinedReader {
         Ok(())
     }
 
-    fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId> {
-        let id = id.0.checked_add(self.shift);
-        let id = id.ok_or_else(|| number_overflow_error("the ids of objects"))?;
-        self.next_id = self.next_id.max(id.saturating_add(1)); // at the maximum, `advance` fails
-        Ok(ObjectId(id))
-    }
-
     fn shift_piece(&mut self, piece: Piece) -> Result<Piece> {
-        Ok(match piece {
-            Piece::Vertices(batch) => {
-                self.own_vertices += row_number(batch.len());
-                Piece::Vertices(self.shift_batch(batch)?)
-            }
-            Piece::Elements { rows, fields } => {
-                let shifted = element_vertices(&rows)?.map(|n| n.checked_add(self.vertices));
-                let shifted = shifted.collect::<Option<Vec<i64>>>();
-                let shifted = shifted.ok_or_else(|| number_overflow_error("the vertices"))?;
-                let rows = number_column(Dtype::INT64, rows.width(), &shifted, |n| n.to_le_bytes());
-                Piece::Elements { rows: rows?, fields }
-            }
-            Piece::Objects { ids, fields } => {
-                let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
-                Piece::Objects { ids, fields }
-            }
-            Piece::Groups { mut groups, fields } => {
-                for id in groups.iter_mut().flat_map(|group| &mut group.members) {
-                    *id = self.shift_id(*id)?;
-                }
-                Piece::Groups { groups, fields }
-            }
-        })
-    }
-
-    fn shift_batch(&mut self, batch: Batch) -> Result<Batch> {
-        if !batch.parts().offsets().is_empty() {
-            let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
-            let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
-            let parts = batch.parts().with_objects(ids)?;
-            return Ok(batch.with_parts(parts)?);
+        if let Piece::Vertices(batch) = &piece {
+            self.own_vertices += row_number(batch.len());
         }
-        let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
-        let owners = owners.into_iter().map(|owner| owner.map(|id| self.shift_id(id)).transpose());
-        let owners = owners.collect::<Result<_, _>>()?;
-        Ok(batch.with_vertex_objects(owners)?)
+        let (shift, before, next_id) = (self.shift, self.vertices, &mut self.next_id);
+        let object = &mut |id: ObjectId| {
+            let id = id.0.checked_add(shift);
+            let id = id.ok_or_else(|| number_overflow_error("the ids of objects"))?;
+            *next_id = (*next_id).max(id.saturating_add(1)); // at the maximum, `advance` fails
+            Ok(ObjectId(id))
+        };
+        renumber(piece, object, &|n| count_on(n, before))
     }
+}
+
+/// Converts a vertex number of an input to one over all inputs.
+fn count_on(n: i64, before: i64) -> Result<i64> {
+    match n.checked_add(before) {
+        _ if n < 0 => Ok(n), // the writer refuses it, as that of one input
+        counted => counted.ok_or_else(|| number_overflow_error("the vertices")),
+    }
+}
+
+/// Replaces the ids of objects in a piece, and the numbers of the vertices that its elements join.
+///
+/// # Errors
+///
+/// Those of `object` and `vertex`, and when elements do not have numbers of vertices.
+pub fn renumber(
+    piece: Piece,
+    object: &mut dyn FnMut(ObjectId) -> Result<ObjectId>,
+    vertex: &dyn Fn(i64) -> Result<i64>,
+) -> Result<Piece> {
+    Ok(match piece {
+        Piece::Vertices(mut batch) => {
+            if !batch.parts().is_empty() {
+                let ids = batch.parts().objects().iter().map(|id| object(*id));
+                let parts = batch.parts().with_objects(ids.collect::<Result<_, _>>()?)?;
+                batch = batch.with_parts(parts)?;
+            }
+            if let Some(owners) = batch.vertex_objects() {
+                let owners = owners.iter().map(|owner| owner.map(&mut *object).transpose());
+                let owners = owners.collect::<Result<_, _>>()?;
+                batch = batch.with_vertex_objects(owners)?;
+            }
+            Piece::Vertices(batch)
+        }
+        Piece::Elements { rows, fields } => {
+            let numbers = element_vertices(&rows)?.map(vertex).collect::<Result<Vec<i64>>>()?;
+            let rows = number_column(Dtype::INT64, rows.width(), &numbers, |n| n.to_le_bytes());
+            Piece::Elements { rows: rows?, fields }
+        }
+        Piece::Objects { ids, fields } => {
+            let ids = ids.into_iter().map(object).collect::<Result<_, _>>()?;
+            Piece::Objects { ids, fields }
+        }
+        Piece::Groups { mut groups, fields } => {
+            for id in groups.iter_mut().flat_map(|group| &mut group.members) {
+                *id = object(*id)?;
+            }
+            Piece::Groups { groups, fields }
+        }
+    })
 }
 
 /// Returns the error for a shifted number that overflows.
@@ -222,5 +240,11 @@ mod tests {
             let error = ids(texts).unwrap_err().to_string();
             assert!(error.contains("ids of objects"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_negative_vertex_number_names_no_vertex_of_an_earlier_input() {
+        assert_eq!([-1, 0].map(|n| count_on(n, 4).unwrap()), [-1, 4]);
+        assert!(count_on(i64::MAX, 4).is_err());
     }
 }

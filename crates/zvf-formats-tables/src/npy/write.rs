@@ -185,8 +185,13 @@ fn header(descr: &str, records: u64) -> Result<Vec<u8>> {
     encode_header(descr, &format!("({records},)"), spare)
 }
 
-/// Encodes the header of an array, with at least `spare` blanks at its end.
-pub(crate) fn encode_header(descr: &str, shape: &str, spare: usize) -> Result<Vec<u8>> {
+/// Encodes the header of an array of type `descr`, both in the words of Python, with at least
+/// `spare` blanks at its end.
+///
+/// # Errors
+///
+/// When it has 64 KiB or more.
+pub fn encode_header(descr: &str, shape: &str, spare: usize) -> Result<Vec<u8>> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = ((text.len() + spare) + PREAMBLE_BYTES) + 1;
     let total_bytes = unpadded.next_multiple_of(ALIGNMENT);

@@ -13,12 +13,11 @@ use std::future::ready;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::Reader;
+use zvf_convert::read::{Reader, renumber};
 use zvf_format::num::to_u64;
 use zvf_model::flow::{Header, Piece, Source};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
-use super::shift_vertex_numbers;
 use crate::Error;
 use crate::error::bad_request_error;
 
@@ -38,47 +37,34 @@ impl Shift {
 
     /// Maps the ids of a piece to ids of the store, and adds `before`, the number of vertices of
     /// earlier files, to the vertex numbers of its elements.
-    pub(crate) fn apply(self, piece: Piece, before: u64) -> Result<Piece, Error> {
-        match piece {
-            Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
-            Piece::Objects { ids, fields } => {
-                let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
-                Ok(Piece::Objects { ids, fields })
+    pub(crate) fn apply(self, mut piece: Piece, before: u64) -> Result<Piece, Error> {
+        if let Piece::Vertices(batch) = piece {
+            let is_named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
+            if self.whole && !is_named && !batch.is_empty() {
+                let whole = Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])?;
+                return Ok(Piece::Vertices(batch.with_parts(whole)?));
             }
-            Piece::Groups { mut groups, fields } => {
-                for id in groups.iter_mut().flat_map(|group| &mut group.members) {
-                    *id = self.id(*id)?;
-                }
-                Ok(Piece::Groups { groups, fields })
-            }
-            Piece::Elements { rows, fields } => {
-                Ok(Piece::Elements { rows: shift_vertex_numbers(&rows, before)?, fields })
-            }
+            piece = Piece::Vertices(batch);
         }
-    }
-
-    fn batch(self, batch: Batch) -> Result<Batch, Error> {
-        if let Some(owners) = batch.vertex_objects().filter(|_| self.by != 0) {
-            let owners = owners.iter().map(|owner| owner.map(|id| self.id(id)).transpose());
-            let owners = owners.collect::<Result<_, _>>()?;
-            return Ok(batch.with_vertex_objects(owners)?);
+        if self.by == 0 && before == 0 {
+            return Ok(piece);
         }
-        let named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
-        let parts = if named && self.by != 0 {
-            let ids = batch.parts().objects().iter().map(|id| self.id(*id));
-            let ids = ids.collect::<Result<_, _>>()?;
-            batch.parts().with_objects(ids)
-        } else if !named && self.whole && !batch.is_empty() {
-            Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])
-        } else {
-            return Ok(batch);
-        };
-        Ok(batch.with_parts(parts?)?)
+        renumber(piece, &mut |id| self.id(id), &|n| count_on(n, before))
     }
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {
         id.0.checked_add(self.by).map(ObjectId).ok_or_else(id_overflow_error)
     }
+}
+
+/// Converts a vertex number of a file to one over all files.
+fn count_on(n: i64, before: u64) -> Result<i64, Error> {
+    // A negative number would refer to vertices of other files.
+    let counted = n.checked_add_unsigned(before).filter(|_| n >= 0 || before == 0);
+    counted.ok_or_else(|| {
+        let expected = "a vertex of the same file, by a number from 0 on";
+        bad_request_error("an element", expected, &n.to_string())
+    })
 }
 
 /// A file among others: its pieces with the ids and vertex numbers of the store.

@@ -30,8 +30,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
 use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Column, Kind};
+use zvf_metadata::Axis;
+use zvf_model::Kind;
 use zvf_store::CodecPipeline;
 use zvf_write::{Schema, WriteOptions};
 
@@ -146,24 +146,6 @@ impl Stage {
 /// A callback with the stage and the number of vertices so far; breaking ends the work without a
 /// store.
 pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
-
-/// Converts vertex numbers of a file to numbers over all files.
-pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column, Error> {
-    let Some(numbers) = rows.as_slice::<i64>().filter(|_| before > 0) else {
-        return Ok(rows.clone());
-    };
-    // A negative number would refer to vertices of other files.
-    let counted_on = |n: &i64| n.checked_add_unsigned(before).filter(|_| *n >= 0);
-    let mut bytes = Vec::with_capacity(size_of_val(numbers));
-    for n in numbers {
-        let counted = counted_on(n).ok_or_else(|| {
-            let expected = "a vertex of the same file, by a number from 0 on";
-            bad_request_error("an element", expected, &n.to_string())
-        })?;
-        bytes.extend_from_slice(&counted.to_le_bytes());
-    }
-    Ok(Column::new(Dtype::INT64, rows.width(), bytes.into())?)
-}
 
 /// The settings from which a schema is derived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use zvf_format::Class;
-use zvf_model::Kind;
+use zvf_metadata::Dtype;
+use zvf_model::flow::Piece;
+use zvf_model::{Column, Kind};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::Report;
@@ -117,14 +120,17 @@ async fn a_failed_creation_leaves_nothing() {
 
 #[test]
 fn elements_of_a_file_never_name_vertices_of_another() {
-    let numbers = |numbers: &[i64]| {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        Column::new(Dtype::INT64, 1, bytes.into()).unwrap()
+    let apply = |numbers: &[i64]| {
+        let bytes = numbers.iter().flat_map(|n| n.to_le_bytes());
+        // They are not aligned, as in the middle of a file.
+        let bytes = Bytes::from_iter(std::iter::once(0).chain(bytes)).slice(1..);
+        let rows = Column::new(Dtype::INT64, 1, bytes).unwrap();
+        Shift::default().apply(Piece::Elements { rows, fields: Vec::new() }, 5)
     };
-    let found = shift_vertex_numbers(&numbers(&[0, 7]), 5).unwrap();
-    assert_eq!(found.as_slice::<i64>(), Some([5, 12].as_slice()));
+    let Piece::Elements { rows, .. } = apply(&[0, 7]).unwrap() else { panic!("no elements") };
+    assert_eq!(rows.as_slice::<i64>(), Some([5, 12].as_slice()));
     for invalid in [-1, i64::MAX - 3] {
-        let error = shift_vertex_numbers(&numbers(&[0, invalid]), 5).unwrap_err();
+        let error = apply(&[0, invalid]).unwrap_err();
         assert!(error.to_string().contains(&invalid.to_string()), "{error}");
     }
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -171,7 +170,7 @@ class Dataset:
         native = self._native
         summary = self._summary
         if summary is None:
-            summary = self._summary = json.loads(native.summary().wait())
+            summary = self._summary = native.summary().wait()
         return Info(summary)
 
     @property
@@ -324,11 +323,11 @@ class Dataset:
     def objects(self, ids: Sequence[int] | None = None, level: int = 0) -> list[dict[str, Any]]:
         """Objects without their vertices: bounds, counts, attributes."""
         wanted = None if ids is None else plain(self, "objects", ids)
-        return json.loads(self._native.objects(self.level(level).number, wanted, 0).wait())
+        return self._native.objects(self.level(level).number, wanted, 0).wait()
 
     def statistics(self, level: int = 0) -> list[dict[str, Any]]:
         """Count, minimum, maximum and mean of each attribute."""
-        return json.loads(self._native.statistics(self.level(level).number).wait())
+        return self._native.statistics(self.level(level).number).wait()
 
     @property
     def notices(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -72,7 +71,7 @@ class Level:
     @property
     def groups(self) -> dict[str, np.ndarray]:
         """The members of each group, by its name."""
-        found = json.loads(self.dataset._native.groups(self.number, 2**31).wait())
+        found = self.dataset._native.groups(self.number, 2**31).wait()
         return {
             g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else ids_between(g["range"], f"the group {g['name']!r}")
             for g in found

@@ -8,7 +8,7 @@ use zvf::tasks::{ConvertJob, ConvertTarget, Plan, TaskOutcome, Tasks};
 
 use super::{Convert, StoreQueries, To, is_store};
 use crate::commands::recorded::{self, Recorded};
-use crate::commands::{join_kinds, make_absolute, text_of};
+use crate::commands::{join_kinds, make_absolute, refuse_given, text_of};
 use crate::outcome::{Usage, refuse};
 use crate::session::Session;
 
@@ -74,31 +74,26 @@ impl Recorded<Convert> {
 impl Convert {
     /// Refuses options that cannot be applied to parts.
     fn check_divisible(&self) -> Result<(), Usage> {
-        let refused = |what: &str, hint: &str| {
-            refuse(format!("{what} is not possible for a folder of parts; {hint}"))
+        let of_whole = self.narrow.args.first_of_whole();
+        let is_input = |is_it: fn(&str) -> bool| {
+            self.inputs.iter().any(|input| is_it(&input.to_string_lossy()))
         };
-        if let Some(option) = self.narrow.args.first_of_whole() {
-            return refused(option, "use --bbox, --where and the like");
-        }
-        if self.dry_run {
-            return refused("--dry-run", "zvf convert itself prints what would be lost");
-        }
-        if self.options.overwrite {
-            return refused("--overwrite", "remove the folder, or name another one");
-        }
-        if self.output == "-" {
-            return refused("standard output", "name a folder or a URL");
-        }
-        if self.inputs.iter().any(|input| input.as_os_str() == "-") {
-            return refused("standard input", "name files: tasks read them again");
-        }
-        if self.inputs.iter().any(|input| input.to_string_lossy().starts_with(super::PRECOMPUTED)) {
-            return refused("precomputed at a URL", "create a store from it with zvf create");
-        }
-        if self.format_options.iter().any(|(name, _)| name == "precomputed.lods") {
-            return refused("--format-option precomputed.lods", "use zvf convert");
-        }
-        Ok(())
+        let has_lods = self.format_options.iter().any(|(name, _)| name == "precomputed.lods");
+        let is_fetched = |input: &str| input.starts_with(super::PRECOMPUTED);
+        let given = [
+            (of_whole.unwrap_or_default(), of_whole.is_some(), "use --bbox, --where and the like"),
+            ("--dry-run", self.dry_run, "zvf convert itself prints what would be lost"),
+            ("--overwrite", self.options.overwrite, "remove the folder, or name another one"),
+            ("standard output", self.output == "-", "name a folder or a URL"),
+            ("standard input", is_input(|input| input == "-"), "name files: tasks read them again"),
+            (
+                "precomputed at a URL",
+                is_input(is_fetched),
+                "create a store from it with zvf create",
+            ),
+            ("--format-option precomputed.lods", has_lods, "use zvf convert"),
+        ];
+        refuse_given("a folder of parts", &given)
     }
 }
 

@@ -2,26 +2,29 @@
 
 mod output;
 pub(crate) mod region;
-mod write;
 
-use std::io::Write;
+use std::io::Cursor;
 use std::path::PathBuf;
 
 use clap::Args;
-use futures_util::StreamExt as _;
+use futures_util::stream::{self, LocalBoxStream};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
-use zvf::convert::Format;
+use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::convert::{Format, elements_as_rows};
 use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::inspect::advise;
+use zvf::metadata::Dtype;
+use zvf::model::flow::{Header, Piece, Sink};
 use zvf::question::{axis_names, parse_columns};
 use zvf::region::Region;
 use zvf::{
-    Answer, Counts, Kind, LevelId, Missing, ObjectId, Plan, QueryStats, Reader, Store, UnknownIds,
+    Answer, Batch, Column, Counts, Kind, LevelId, Missing, ObjectId, Plan, QueryStats, Reader,
+    Store, UnknownIds,
 };
 
-use self::output::{Output, check_lacking};
-use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
+use self::output::{Output, TABLES, check_lacking, holds_elements, streams};
 use crate::commands::how::written_format;
 use crate::commands::job::Job;
 use crate::commands::join_kinds;
@@ -92,7 +95,6 @@ impl Query {
         }
         let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
-        let axes = axis_names(reader.store());
         let mut query = self.query(session, &reader).await?;
         let mut kind = self.kind;
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
@@ -133,30 +135,33 @@ impl Query {
             drop(progress);
             self.check_lacking(&reader, &output)?;
             if output.file.is_some() {
-                let mut sink = self.sink(session, &output, None, &axes)?;
-                sink.write(answer.batch.clone())?;
-                sink.finish(kind)?;
+                let batches = stream::iter([Ok(answer.batch.clone())]).boxed_local();
+                self.write(session, (&output, kind), (&reader, &query), batches).await?;
             }
             explain(&plan, &answer, session)?;
             print_notices(session, reader.store(), describe_answer(&answer))?;
             return Ok(Outcome::Clean);
         }
-        let mut out = session.out();
-        let mut sink = self.sink(session, &output, Some(&mut out), &axes)?;
-        let (written, remarks) = if self.stream || self.streams_rows(kind, &output) {
-            let on_progress = |n| progress.count("", to_u64(n), "vertex");
-            let check = || self.check_lacking(&reader, &output);
-            (stream(&reader, query, &mut sink, &on_progress, &check).await?, Vec::new())
+        let (mut remarks, mut read) = (Vec::new(), 0);
+        let batches = if self.stream || self.streams_rows(kind, &output) {
+            let count = |batch: &Batch| {
+                read += to_u64(batch.len());
+                progress.count("", read, "vertex");
+            };
+            reader.stream(query.clone()).inspect_ok(count).boxed_local()
         } else {
-            let query = limit_to_memory(query, session);
-            let answer = with_advice(&reader, reader.run(&query).await).await?;
-            self.check_lacking(&reader, &output)?;
-            let (written, remarks) = (answer.batch.len(), describe_answer(&answer));
-            sink.write(answer.batch)?;
-            (written, remarks)
+            let (whole, reader) = (limit_to_memory(query.clone(), session), &reader);
+            let remarks = &mut remarks;
+            let answer = async move {
+                let answer = reader.run(&whole).await?;
+                *remarks = describe_answer(&answer);
+                Ok(answer.batch)
+            };
+            stream::once(answer).boxed_local()
         };
+        let question = (&reader, &query);
+        let (written, left_out) = self.write(session, (&output, kind), question, batches).await?;
         drop(progress);
-        let left_out = sink.finish(kind)?;
         print_notices(session, reader.store(), remarks)?;
         session.print_notices(outside.filter(|_| written == 0))?;
         session.print_notices(left_out_words(kind, left_out))?;
@@ -287,27 +292,93 @@ impl Query {
         })
     }
 
-    /// Returns the output of the answer: the file, or `out`.
-    fn sink<'a>(
+    /// Writes the answer about `kind`, which comes in `batches`, to the file or to standard output; files get their
+    /// names only at the end. Returns the number of vertices, and of elements that the format cannot hold.
+    async fn write(
         &self,
         session: &Session,
-        output: &Output,
-        out: Option<&'a mut dyn Write>,
-        axes: &'a [String],
-    ) -> anyhow::Result<AnswerSink<'a>> {
-        let file = |path: &PathBuf| Out::file(path, session.interrupt());
-        let target = match (&output.file, out) {
-            (Some(path), _) => file(path)?,
-            (None, Some(out)) => to_stream(output.format, out),
-            (None, None) => return refuse("there is nowhere to write to"),
+        (output, kind): (&Output, Kind),
+        (reader, query): (&Reader, &zvf::Query),
+        batches: LocalBoxStream<'_, Result<Batch, zvf::Error>>,
+    ) -> anyhow::Result<(u64, u64)> {
+        let mut stdout = session.out();
+        let open = |path: &PathBuf| Out::file(path, session.interrupt());
+        let mut file = match &output.file {
+            Some(path) => open(path)?,
+            None if output.format == Format::Npy => Out::Held(Cursor::default(), &mut stdout),
+            None => Out::Stream(&mut stdout),
         };
-        let elements = match &output.elements {
-            Some((path, format)) => Some((*format, file(path)?)),
+        let mut beside = match &output.elements {
+            Some((path, format)) => Some((open(path)?, *format)),
             None => None,
         };
-        let memory = session.memory_limit();
-        let format = output.format;
-        Ok(AnswerSink::new(format, target, elements, self.no_elements, axes, memory)?)
+        let mut options = WriteOptions::default();
+        options.memory = session.memory_limit().unwrap_or(options.memory);
+        let axes = axis_names(reader.store());
+        let mut vertices = Table::new(output.format, &mut file, axes, &options)?;
+        options.first_column = "vertices";
+        let corners = (0..MAX_CORNERS).map(|at| format!("v{at}")).collect();
+        let elements = beside.as_mut();
+        let elements = elements.map(|(file, format)| Table::new(*format, file, corners, &options));
+        let mut elements = elements.transpose()?;
+        let (mut batches, mut written, mut left_out) = (batches.fuse(), 0, 0);
+        loop {
+            let batch = match batches.next().await {
+                Some(batch) => with_advice(reader, batch).await?,
+                // An answer without batches still makes a file with a header.
+                None if !vertices.has_begun => reader.run(query).await?.batch,
+                None => break,
+            };
+            self.check_lacking(reader, output)?;
+            let mut omits = self.no_elements;
+            if let Some(table) = &mut elements {
+                elements_as_rows(&batch, written)?.map_or(Ok(()), |rows| table.write(rows))?;
+            } else if !omits && !holds_elements(output.format) {
+                left_out += batch.elements().map_or(0, |elements| to_u64(elements.len()));
+                omits = true;
+            }
+            written += to_u64(batch.len());
+            vertices.write(if omits { batch.without_elements() } else { batch })?;
+        }
+        if let Some(table) = elements.as_mut().filter(|table| !table.has_begun) {
+            let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
+            table.write(Batch::new(kind, nothing))?;
+        }
+        vertices.finish()?;
+        file.finish()?;
+        elements.map_or(Ok(()), Table::finish)?;
+        beside.map_or(Ok(()), |(file, _)| file.finish())?;
+        Ok((written, left_out))
+    }
+}
+
+/// A file with a row for each vertex, or for each element.
+struct Table<'a> {
+    sink: Box<dyn Sink + 'a>,
+    axes: Vec<String>,
+    has_begun: bool,
+}
+
+impl<'a> Table<'a> {
+    fn new(
+        format: Format,
+        out: &'a mut Out<'_>,
+        axes: Vec<String>,
+        options: &WriteOptions,
+    ) -> Result<Self, zvf::Error> {
+        let sink = write::open(format, Target::file(out), options)?;
+        Ok(Self { sink, axes, has_begun: false })
+    }
+
+    fn write(&mut self, batch: Batch) -> Result<(), zvf::Error> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.sink.begin(&Header::from_batch(&batch, self.axes.clone()))?;
+        }
+        self.sink.write(Piece::Vertices(batch))
+    }
+
+    fn finish(self) -> Result<(), zvf::Error> {
+        self.sink.finish().map(drop)
     }
 }
 
@@ -317,32 +388,6 @@ pub(crate) fn limit_to_memory(query: zvf::Query, session: &Session) -> zvf::Quer
         Some(limit) => query.limit_bytes(limit / MEMORY_OF_AN_ANSWER),
         None => query,
     }
-}
-
-/// Writes batch by batch and returns the number of vertices. An answer without batches still makes a file with a
-/// header.
-async fn stream(
-    reader: &Reader,
-    query: zvf::Query,
-    sink: &mut AnswerSink<'_>,
-    on_progress: &dyn Fn(usize),
-    check: &dyn Fn() -> anyhow::Result<()>,
-) -> anyhow::Result<usize> {
-    let mut batches = reader.stream(query.clone());
-    let mut written = 0_usize;
-    while let Some(batch) = batches.next().await {
-        let batch = with_advice(reader, batch).await?;
-        check()?;
-        written += batch.len();
-        sink.write(batch)?;
-        on_progress(written);
-    }
-    if written == 0 {
-        let answer = reader.run(&query).await?;
-        check()?;
-        sink.write(answer.batch)?;
-    }
-    Ok(written)
 }
 
 /// Returns the result, or the error with advice that depends on the store.
@@ -356,7 +401,7 @@ pub(crate) async fn with_advice<T>(
     }
 }
 
-fn format_written(vertices: usize, path: &std::path::Path) -> String {
+fn format_written(vertices: u64, path: &std::path::Path) -> String {
     let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
     let lines = if is_json { ", a JSON value in each line" } else { "" };
     format!("{} in {}{lines}", table::format_count(vertices, "vertex"), path.display())
@@ -475,3 +520,7 @@ const EXAMPLES: &str = "Examples:
 
 /// The factor between the memory limit and the columns of an answer: they are read, sorted and written.
 const MEMORY_OF_AN_ANSWER: u64 = 6;
+/// The columns of an empty table of elements.
+const EDGE_CORNERS: u32 = 2;
+/// The largest number of vertices of an element.
+const MAX_CORNERS: usize = 8;

@@ -7,9 +7,32 @@ use zvf::convert::Format;
 use zvf::convert::format::MissingFormat;
 use zvf::{Notice, Store};
 
-use super::write::{TABLES, holds_elements};
 use crate::outcome::{Usage, refuse};
 use crate::target::is_device;
+
+/// The formats with one row for each vertex; two of them hold elements too.
+pub(super) const TABLES: &[Format] = &[
+    Format::Npy,
+    Format::Csv,
+    Format::Jsonl,
+    Format::Ply,
+    #[cfg(feature = "arrow")]
+    Format::Arrow,
+    #[cfg(feature = "arrow")]
+    Format::Arrows,
+    #[cfg(feature = "arrow")]
+    Format::Parquet,
+];
+
+/// Returns whether one file holds vertices and elements.
+pub(super) const fn holds_elements(format: Format) -> bool {
+    matches!(format, Format::Jsonl | Format::Ply)
+}
+
+/// Returns whether the format can be written batch by batch.
+pub(super) const fn streams(format: Format) -> bool {
+    !matches!(format, Format::Ply)
+}
 
 /// The files and formats of one query.
 #[derive(Debug)]

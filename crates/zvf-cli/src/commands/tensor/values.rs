@@ -12,6 +12,7 @@ use std::io::{self, Write};
 
 use half::f16;
 use serde_json::Value;
+use zvf::convert::write::encode_npy_header;
 use zvf::format::num::{saturating_usize, usize_from_u32};
 use zvf::tensor::{Array, BlockValues};
 
@@ -39,29 +40,15 @@ impl<'a> Values<'a> {
         Self { shape: values.shape(), descr, item, bytes: values.bytes() }
     }
 
-    /// Writes a NumPy file: magic, version, header with the shape, items.
-    pub(super) fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes a NumPy file: header and items.
+    pub(super) fn npy(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let comma = if self.shape.len() == 1 { "," } else { "" };
         let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
-        let quoted = if self.descr.starts_with('[') {
-            self.descr.clone()
-        } else {
-            format!("'{}'", self.descr)
-        };
-        let mut header = format!(
-            "{{'descr': {quoted}, 'fortran_order': False, 'shape': ({}{comma}), }}",
-            shape.join(", ")
-        );
-        let fixed = 10_usize; // magic, version, length
-        let used = (fixed + header.len()) + 1;
-        let padding = used.next_multiple_of(64) - used;
-        header.extend(std::iter::repeat_n(' ', padding));
-        header.push('\n');
-        let len = u16::try_from(header.len()).map_err(|_long| io::ErrorKind::InvalidData)?;
-        out.write_all(b"\x93NUMPY\x01\x00")?;
-        out.write_all(&len.to_le_bytes())?;
-        out.write_all(header.as_bytes())?;
-        out.write_all(self.bytes)
+        let quote = if self.descr.starts_with('[') { "" } else { "'" };
+        let descr = format!("{quote}{}{quote}", self.descr);
+        let header = encode_npy_header(&descr, &format!("({}{comma})", shape.join(", ")), 0)?;
+        out.write_all(&header)?;
+        Ok(out.write_all(self.bytes)?)
     }
 
     /// Returns shape, type and items, in order.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from typing import Any
 
@@ -239,7 +238,7 @@ GROUP_SUPPORTED_METHODS: frozenset[str] = frozenset(
 
 def level_info(level: Group) -> dict[str, Any]:
     """What the level holds, as the native interface says."""
-    return json.loads(level._shared.dataset()._native.summary().wait())["levels"][level.level]
+    return level._shared.dataset()._native.summary().wait()["levels"][level.level]
 
 
 #: What writes and reads single cells and rows of objects, by module; it is imported when it is used.
@@ -297,5 +296,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"zvf.compat.building has no {name!r}: use {instead}")
 
 
-_NOT_OURS = ("annotations", "json", "np", "Any", "import_module", "ArrayError", "MissingArrayError", "StoreError")
+_NOT_OURS = ("annotations", "np", "Any", "import_module", "ArrayError", "MissingArrayError", "StoreError")
 __all__ = [*_ELSEWHERE] + [name for name in list(globals()) if not name.startswith("_") and name not in _NOT_OURS]
