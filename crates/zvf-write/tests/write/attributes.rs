@@ -128,7 +128,7 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     for (name, expected) in [("quality", "1"), ("object_id", "7")] {
         let column = level.fragment_attribute(name).await.unwrap().unwrap();
-        for values in column.values(&keys, zvf_store::Caching::Once).await {
+        for values in column.values(&keys, Caching::Once).await {
             let column = values.unwrap();
             assert_eq!((column.len(), column.value(0, 0).to_string().as_str()), (1, expected));
         }
