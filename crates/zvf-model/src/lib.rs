@@ -8,7 +8,7 @@
 //! kind, id, bounds, extent, value, column,        words without a store: kinds, numbers, boxes, columns, batches
 //!   field, batch
 //! level                                           one level: positions, fragments, attributes
-//! links, skeleton                                 links of a level, and the parents of the vertices of a skeleton
+//! links                                           links of a level
 //! objects, owners                                 from objects to their fragments, and back
 //! groups, rowwise                                 groups of objects, and columns with one row for each object or group
 //! levels, composite                               levels that belong together, and several kinds in one level
@@ -35,7 +35,6 @@ pub mod open;
 mod owners;
 mod parametric;
 mod rowwise;
-mod skeleton;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
@@ -54,5 +53,4 @@ pub use objects::{FollowedObjects, FragmentVisit, ObjectIndex, ObjectManifest, O
 pub use owners::{ChunkOwners, Near, Owner, Owners};
 pub use parametric::{Parametric, Shape, header, header_names};
 pub use rowwise::{RowAttribute, RowValues, is_fill_row};
-pub use skeleton::{SkeletonEdge, StoredLink};
 pub use value::Value;

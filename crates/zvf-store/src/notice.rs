@@ -32,17 +32,6 @@ pub enum Notice {
         /// The newest version that this build knows.
         supported: Box<str>,
     },
-    /// A count in the metadata differs from the actual one; the actual one was used.
-    StaleCount {
-        /// The location of the count.
-        key: Key,
-        /// The counted items.
-        what: Box<str>,
-        /// The count in the metadata.
-        stated: u64,
-        /// The actual count.
-        found: u64,
-    },
     /// An array does not record which of its chunks exist, so they were listed.
     MissingPresence {
         /// The array.
@@ -52,13 +41,6 @@ pub enum Notice {
     CannotEnumerate {
         /// The array or group.
         key: Key,
-    },
-    /// A codec whose output cannot be limited while it runs.
-    CodecNotCapped {
-        /// The array.
-        key: Key,
-        /// The codec.
-        codec: Box<str>,
     },
     /// Vertices are Draco streams with their own order: edges and faces between chunks were left
     /// out.
@@ -93,9 +75,6 @@ impl fmt::Display for Notice {
             Self::NewerVersion { found, supported } => {
                 write!(f, "the store is of version {found}; this build knows up to {supported}")
             }
-            Self::StaleCount { key, what, stated, found } => {
-                write!(f, "{key} says {stated} {what}; there are {found}")
-            }
             Self::MissingPresence { key } => {
                 write!(f, "{key} does not record its chunks: they were listed")
             }
@@ -106,9 +85,6 @@ impl fmt::Display for Notice {
                     "{place} cannot be listed: only arrays that metadata or the command names \
                      were read"
                 )
-            }
-            Self::CodecNotCapped { key, codec } => {
-                write!(f, "{key} uses {codec}, whose output size is known only after decoding")
             }
             Self::LinksLeftOut { key } => write!(
                 f,
@@ -174,10 +150,6 @@ mod tests {
                 "the store is of version 0.12; this build knows up to 0.10",
             ),
             (
-                Notice::StaleCount { key: key("0"), what: "vertices".into(), stated: 5, found: 7 },
-                "0 says 5 vertices; there are 7",
-            ),
-            (
                 Notice::MissingPresence { key: key("0/links") },
                 "0/links does not record its chunks: they were listed",
             ),
@@ -188,10 +160,6 @@ mod tests {
             (
                 Notice::CannotEnumerate { key: Key::root() },
                 "the root cannot be listed: only arrays that metadata or the command names were read",
-            ),
-            (
-                Notice::CodecNotCapped { key: key("0/x"), codec: "zfp".into() },
-                "0/x uses zfp, whose output size is known only after decoding",
             ),
         ] {
             assert_eq!(notice.to_string(), text);

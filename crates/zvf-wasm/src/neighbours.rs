@@ -2,7 +2,7 @@
 //!
 //! A neighbour or link cell that cannot be read removes the elements that end there, never the chunk; each fault is returned.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use futures_util::TryStreamExt as _;
@@ -11,9 +11,9 @@ use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Batch, Column, Kind, LevelReader, ObjectId};
+use zvf_model::{Batch, Column, Kind, LevelReader, LinkFamily, ObjectId};
 use zvf_query::{LOCATION_FIELD, Reader};
-use zvf_store::Caching;
+use zvf_store::{Caching, KeyTable};
 
 use crate::cell::to_f32;
 use crate::request::{CellRequest, cell_query};
@@ -148,17 +148,10 @@ pub(crate) async fn find_elements(
         Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
         _ => false,
     };
-    if follows_rows {
-        let edges = level.skeleton_edges(chunks, faults).await?;
-        let ends = edges.iter().map(|edge| {
-            let [child, parent] = [edge.child, edge.parent];
-            Some(vec![stored(&child.chunk, child.row)?, stored(&parent.chunk, parent.row)?])
-        });
-        return Ok(note_strays(ends, faults));
-    }
-    let Some(family) = level.links(Delta::SAME).await? else { return Ok(Vec::new()) };
-    let mut elements = Vec::new();
-    for segment in family.with_candidates(&table).segments() {
+    let family = level.links(Delta::SAME).await?.map(|family| family.with_candidates(&table));
+    let is_directed = family.as_ref().is_some_and(|family| family.policy().is_directed());
+    let (mut elements, known) = (Vec::new(), faults.len());
+    for segment in family.as_ref().map_or(&[][..], LinkFamily::segments) {
         let Some(cells) = note(segment.cells().await, faults) else { continue };
         let mut places: Vec<usize> = match segment.offsets() {
             // The source of a cell is one of the chunks, or lies an offset before one.
@@ -183,6 +176,7 @@ pub(crate) async fn find_elements(
         };
         places.sort_unstable();
         places.dedup();
+        let first = elements.len();
         for records in segment.read(&places, Caching::Keep).await {
             let Some(records) = note(records, faults) else { continue };
             let leading = (0..records.len()).filter(|i| records.is_leading(*i));
@@ -191,8 +185,61 @@ pub(crate) async fn find_elements(
             });
             elements.extend(note_strays(ends, faults));
         }
+        if follows_rows && is_directed {
+            let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
+            orient_edges(level, &table, across, &mut elements[first..]).await?;
+        }
+    }
+    if !follows_rows {
+        return Ok(elements);
+    }
+    // The records of an undirected family replace steps: without them, those would be wrong.
+    if !is_directed && faults.len() > known {
+        return Err(faults.swap_remove(known));
+    }
+    elements.retain(|ends| ends.len() == 2);
+    let named = elements.iter().filter(|_| !is_directed).map(|ends| ends[0]);
+    let children: HashSet<StoredRow> = named.collect();
+    for fragments in level.fragments(chunks).await {
+        let fragments = fragments?;
+        for fragment in &fragments.view() {
+            let steps = fragment.rows().zip(fragment.rows().skip(1)).map(|(parent, child)| {
+                let chunk = fragments.chunk();
+                Some(vec![stored(chunk, child)?, stored(chunk, parent)?])
+            });
+            let steps = note_strays(steps, faults).into_iter();
+            elements.extend(steps.filter(|ends| !children.contains(&ends[0])));
+        }
     }
     Ok(elements)
+}
+
+/// Turns the edges of a directed family so that the child comes first. Their writers store the ends in either order: the
+/// child is the first row of a fragment; if both or neither are, it comes second across chunks, and first within one.
+async fn orient_edges(
+    level: &LevelReader,
+    table: &KeyTable,
+    across: bool,
+    edges: &mut [Vec<StoredRow>],
+) -> Result<()> {
+    let places: BTreeSet<u32> = edges.iter().flatten().map(|end| end.0).collect();
+    let keys: Vec<ChunkKey> =
+        places.iter().filter_map(|place| table.get(usize_from_u32(*place))).collect();
+    let mut first_rows = HashSet::new();
+    for (place, fragments) in places.iter().zip(level.fragments(&keys).await) {
+        let fragments = fragments?;
+        let firsts = fragments.view().iter().filter_map(|fragment| fragment.rows().next());
+        first_rows.extend(firsts.map(|row| (*place, saturating_u32(row)))); // of 32 bits
+    }
+    for edge in edges {
+        if let [a, b] = edge.as_mut_slice() {
+            let (first, second) = (first_rows.contains(a), first_rows.contains(b));
+            if if first == second { across } else { second } {
+                std::mem::swap(a, b);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the value, or adds the error to `faults`.

@@ -117,18 +117,6 @@ impl LevelReader {
         fragments.collect()
     }
 
-    /// Returns the groups of link rows of the chunks `keys`; `None` for chunks that are not stored.
-    ///
-    /// Each answer has its own error: a blob that cannot be read or is not a fragment index.
-    #[boxed]
-    pub async fn link_fragments(&self, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
-        match self.node().cells("link_fragments").await {
-            Ok(Some(cells)) => indexes(&cells, keys).await,
-            Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
-            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-
     /// Returns the chunks that have fragments but no vertices. A valid store has none: at most, an
     /// empty index lies beside absent vertices.
     ///

@@ -277,18 +277,12 @@ impl LinkAttribute {
                 None => Column::empty(self.inner.dtype, self.inner.width)
                     .map_err(|error| place(error.into()))?,
             };
-            let all = to_u64(column.len());
-            let part = (0..records.len()).map(|i| records.stored_row(i));
-            if all == to_u64(records.len()) && part.clone().eq(0..all) {
+            let (expected, all) = (to_u64(records.len()), to_u64(column.len()));
+            if all == expected {
                 return Ok(Some(column));
             }
-            if !records.is_part() {
-                let expected = to_u64(records.len());
-                let error =
-                    Error::new(Class::CountMismatch, "rows of a link attribute", expected, all);
-                return Err(place(error));
-            }
-            gather_rows(&column, part).map(Some).map_err(place)
+            let what = "rows of a link attribute";
+            Err(place(Error::new(Class::CountMismatch, what, expected, all)))
         });
         answers.collect()
     }

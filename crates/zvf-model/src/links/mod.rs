@@ -22,7 +22,7 @@
 //! Bridges of lines, polylines and streamlines in 0.6 and 0.7 do not refer to rows, and those of
 //! lines never do: use the manifests for geometry.
 //!
-//! Not here: the selection of records, and their meaning for skeletons (`skeleton`).
+//! Not here: the selection of records, and their meaning for skeletons (`zvf-query`).
 
 mod attribute;
 mod blob;

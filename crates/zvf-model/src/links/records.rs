@@ -93,11 +93,6 @@ impl LinkRecords {
         Self { stored: Some(rows), ..self }
     }
 
-    /// Returns whether these may be only some of the records of a cell.
-    pub(super) fn is_part(&self) -> bool {
-        self.stored.is_some()
-    }
-
     /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {

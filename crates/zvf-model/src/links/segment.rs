@@ -1,7 +1,6 @@
 //! A segment of a link family: cells with the same offset and form.
 
 use async_recursion::async_recursion as boxed;
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +8,7 @@ use tokio::sync::OnceCell;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, LinkCell, LinkPolicy, LinkStorage, PartitionedLinks, RowShape};
-use zvf_format::{Class, Expected, FormatError};
+use zvf_format::{Class, FormatError};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use super::blob::Blob;
@@ -200,57 +199,6 @@ impl LinkSegment {
         }
     }
 
-    /// Returns the records in `rows` of the cell of `chunk`, read without the others. This is
-    /// possible only if records are contiguous, as in the segment within one chunk.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::Unsupported`] in other segments; [`Class::OutOfBounds`] past the end of the cell; otherwise
-    /// as [`read`](Self::read).
-    #[boxed]
-    pub async fn read_rows(&self, chunk: &ChunkKey, rows: &[Range<u64>]) -> Result<LinkRecords> {
-        if let Form::Streams { streams, .. } = &self.inner.form {
-            return self.read_stream_rows(streams, chunk, rows).await;
-        }
-        let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
-            let error = Error::new(
-                Class::Unsupported,
-                "records",
-                "rows that lie back to back",
-                "groups of rows",
-            );
-            return Err(error.at_array(self.path()));
-        };
-        let place = |error: Error| error.at_array(cells.path()).at_chunk(chunk);
-        let size = u64::from(shape.size());
-        let bytes = |at: u64| {
-            at.checked_mul(size).ok_or_else(|| {
-                place(Error::new(Class::OutOfBounds, "row of a link", "rows that the cell has", at))
-            })
-        };
-        let parts = rows.iter().map(|rows| Ok(bytes(rows.start)?..bytes(rows.end)?));
-        let parts = parts.collect::<Result<_>>()?;
-        let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
-        let parts = found.transpose().map_err(&place)?.flatten();
-        let parts = match (parts, rows.iter().map(|rows| rows.end).max()) {
-            (Some(parts), _) => parts,
-            (None, None | Some(0)) => Vec::new(),
-            (None, Some(end)) => {
-                let expected = Expected::AtMost(0); // there is no cell
-                let error = Error::new(Class::OutOfBounds, "end of rows", expected, end);
-                return Err(place(error));
-            }
-        };
-        let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
-        let mut records = self.empty_records(chunks.chunks());
-        for part in parts {
-            let cell = LinkCell::parse(&part, Body::Flat, *shape);
-            let cell = cell.map_err(|error| place(error.into()))?;
-            records.push_cell(&cell);
-        }
-        Ok(records.with_stored_rows(rows.iter().flat_map(Clone::clone).collect()))
-    }
-
     /// Returns the array whose chunks are the cells, if there is one.
     pub(super) fn array(&self) -> Option<&Cells> {
         match &self.inner.form {
@@ -278,31 +226,6 @@ impl LinkSegment {
             Ok(records)
         };
         keys.iter().map(records).collect()
-    }
-
-    async fn read_stream_rows(
-        &self,
-        streams: &DracoCells,
-        chunk: &ChunkKey,
-        rows: &[Range<u64>],
-    ) -> Result<LinkRecords> {
-        let decoded = streams.decode(&[*chunk], Caching::Keep).await.pop();
-        let faces = decoded.transpose()?.flatten().map(|chunk| chunk.faces).unwrap_or_default();
-        let mut records = self.empty_records(&vec![*chunk; self.inner.policy.link_width()]);
-        for row in rows.iter().flat_map(Clone::clone) {
-            let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
-            let Some(face) = face else {
-                let error = Error::new(
-                    Class::OutOfBounds,
-                    "end of rows",
-                    Expected::AtMost(zvf_format::num::to_u64(faces.len()).into()),
-                    row,
-                );
-                return Err(error.at_array(self.path()).at_chunk(chunk));
-            };
-            records.push_rows(&face.map(u64::from));
-        }
-        Ok(records.with_stored_rows(rows.iter().flat_map(Clone::clone).collect()))
     }
 
     /// Returns whether this is the flat form of 0.6 and 0.7.

@@ -186,28 +186,6 @@ impl ObjectIndex {
         rows.collect()
     }
 
-    /// Returns the ids that more than one row claims, ascending.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::LimitExceeded`] when there are more ids than fit in memory; otherwise when they
-    /// cannot be read.
-    #[boxed]
-    pub async fn duplicates(&self) -> Result<Vec<ObjectId>> {
-        if matches!(self.inner.ids, Ids::Row) {
-            return Ok(Vec::new());
-        }
-        match self.table().await? {
-            Some(table) => Ok(table.duplicates()),
-            None if self.sparse_index().await?.is_some() => Ok(Vec::new()), // they ascend strictly
-            None => {
-                let found = self.table_bytes();
-                Err(Error::limit("bytes of all ids", self.inner.cap, found)
-                    .at_array(self.ids_path()))
-            }
-        }
-    }
-
     /// Returns the manifests of `rows`, in that order.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{LevelId, LevelReader, Parametric};
+use zvf_model::{ChunkFragments, LevelId, LevelReader, ObjectId, Parametric};
 use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::{Unpacked, inline};
@@ -80,7 +80,7 @@ fn read_level(level: &LevelReader) -> Result<()> {
         let rows: Vec<u64> = (0..index.slots()).collect();
         inline(level.follow(&index, &rows))?;
         inline(level.owners(&keys, Some(&|_, _| true)))?;
-        inline(index.duplicates())?;
+        inline(index.find(&[ObjectId(0)]))?;
     }
     if let Some(groups) = inline(level.groups())? {
         inline(groups.members(&(0..groups.len()).collect::<Vec<_>>()))?;
@@ -94,7 +94,11 @@ fn read_level(level: &LevelReader) -> Result<()> {
                 .try_for_each(|r| r.map(|_| ()))?;
         }
     }
-    inline(level.link_fragments(&keys)).into_iter().try_for_each(|r| r.map(|_| ()))
+    let Some(cells) = inline(level.node().cells("link_fragments"))? else { return Ok(()) };
+    for (blob, key) in inline(cells.read_many(&keys, Caching::Once)).into_iter().zip(&keys) {
+        blob?.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()?;
+    }
+    Ok(())
 }
 
 #[test]

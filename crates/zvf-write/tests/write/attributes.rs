@@ -5,10 +5,10 @@ use zvf_format::key::Delta;
 use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
 use zvf_metadata::{AttributeSpec, Dtype};
 use zvf_model::{
-    Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
-    Parts, Value,
+    Batch, Categories, ChunkFragments, Column, Elements, Field, Kind, LevelId, LevelReader,
+    Members, ObjectId, Parts, Value,
 };
-use zvf_store::CodecPipeline;
+use zvf_store::{Caching, CodecPipeline};
 use zvf_write::ShapeTable;
 
 use crate::given::{begin, floats, open, read, schema, texts};
@@ -128,7 +128,7 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     for (name, expected) in [("quality", "1"), ("object_id", "7")] {
         let column = level.fragment_attribute(name).await.unwrap().unwrap();
-        for values in column.values(&keys, zvf_store::Caching::Once).await {
+        for values in column.values(&keys, Caching::Once).await {
             let column = values.unwrap();
             assert_eq!((column.len(), column.value(0, 0).to_string().as_str()), (1, expected));
         }
@@ -183,8 +183,9 @@ async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     assert_eq!(absent, &json!(["groups", "vertex_attributes"]));
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     let mut counts = Vec::new();
-    for groups in level.link_fragments(&keys).await {
-        let groups = groups.unwrap().unwrap();
+    let cells = level.node().cells("link_fragments").await.unwrap().unwrap();
+    for (blob, key) in cells.read_many(&keys, Caching::Once).await.into_iter().zip(&keys) {
+        let groups = ChunkFragments::new(blob.unwrap().unwrap(), cells.path(), *key).unwrap();
         let view = groups.view();
         counts.push((0..view.len()).map(|f| view.row_count(f).unwrap()).collect::<Vec<_>>());
     }
