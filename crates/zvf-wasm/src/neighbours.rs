@@ -233,8 +233,12 @@ async fn orient_edges(
     }
     for edge in edges {
         if let [a, b] = edge.as_mut_slice() {
-            let (first, second) = (first_rows.contains(a), first_rows.contains(b));
-            if if first == second { across } else { second } {
+            let is_parent_first = match (first_rows.contains(a), first_rows.contains(b)) {
+                (false, true) => true,
+                (true, false) => false,
+                (true, true) | (false, false) => across,
+            };
+            if is_parent_first {
                 std::mem::swap(a, b);
             }
         }

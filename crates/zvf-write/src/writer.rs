@@ -196,8 +196,11 @@ impl Writer {
     /// store then.
     #[boxed]
     pub async fn finish(self) -> Result<Report> {
-        let Self { build, kinds, headers, name, compat } = self;
+        let Self { build, kinds, shapes, headers, name, compat } = self;
         let (outcome, _) = kinds.finish(&build, 0, |_, _| {}).await?;
+        if let Some(shapes) = shapes {
+            shapes.write(&build).await?;
+        }
         publish(build, outcome, &headers, (&name, compat)).await
     }
 }
