@@ -25,7 +25,7 @@ use crate::Report;
 use crate::commands::{Zvf, write_lines};
 use crate::edits::kill::{self, What};
 use crate::rerun::{self, Kill};
-use crate::trees::check_names;
+use crate::trees::{check_names, read_tree};
 use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
@@ -79,8 +79,9 @@ impl Kill9 {
         zvf.empty_place()?;
         let mut exists = false;
         let mut check = |what: &str| {
-            exists |= store.exists();
-            let is_right = !exists || whole.contains(&archives::tree(&store));
+            let found = read_tree(&store);
+            let is_right = found.as_ref().map_or(!exists, |found| whole.contains(found));
+            exists |= found.is_some();
             ensure!(is_right, "{what}: the store is gone, or not one of those that were built");
             Ok(())
         };
