@@ -127,6 +127,8 @@ pub struct Request {
     pub range: Option<String>,
     /// Whether the request has a condition.
     pub conditional: bool,
+    /// The bytes of the answer to a get.
+    pub bytes: u64,
 }
 
 /// An object store in memory with planned failures.
@@ -310,6 +312,7 @@ impl FaultStore {
             path: path.to_string(),
             range: range.map(GetRange::to_string),
             conditional: options.is_some_and(|options| options.if_match.is_some()),
+            bytes: 0,
         };
         let (fault, callback) = {
             let mut state = self.state();
@@ -406,6 +409,11 @@ impl FaultStore {
         // The Unix epoch plus the time of the put.
         reply.meta.last_modified = Default::default();
         reply.meta.last_modified += self.state().age_at_put(path);
+        if what == "get" {
+            let mut state = self.state();
+            let asked = state.requests.iter_mut().rfind(|asked| asked.path == path.as_ref());
+            asked.into_iter().for_each(|asked| asked.bytes += reply.range.end - reply.range.start);
+        }
         let Some(fault) = fault else { return Ok(reply) };
         let (meta, range) = (reply.meta.clone(), reply.range.clone());
         let (attributes, extensions) = (reply.attributes.clone(), reply.extensions.clone());

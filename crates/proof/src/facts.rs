@@ -36,6 +36,13 @@ impl Rows {
         Self(self.0.iter().zip(&right.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
     }
 
+    /// Returns the number of rows, and their digests.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "count": self.len(), "sha256": self.sha256(), "sha256_sorted": self.sha256_sorted(),
+        })
+    }
+
     /// Returns the digest of the rows in their order.
     pub(crate) fn sha256(&self) -> String {
         digest(self.0.iter())
@@ -55,6 +62,31 @@ pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
     parts.for_each(|part| hash.update(part));
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Stands for a fact that cannot be read, with the reason.
+pub(crate) fn or_error<T: Into<Value>, E: Into<anyhow::Error>>(found: Result<T, E>) -> Value {
+    found.map_or_else(|error| json!({ERROR: format!("{:#}", error.into())}), Into::into)
+}
+
+/// Stands for a fact that is not compared, with the reason.
+pub(crate) fn skipped(why: &str) -> Value {
+    json!({SKIPPED: why})
+}
+
+/// Stands for a fact that says what is looked for, or is compared elsewhere.
+pub(crate) fn given() -> Value {
+    json!({GIVEN: true})
+}
+
+/// A fact that must be the same as a whole, without further members.
+pub(crate) fn exact(found: impl Into<Value>) -> Value {
+    json!({EXACT: found.into()})
+}
+
+pub(crate) const ERROR: &str = "(error)";
+pub(crate) const SKIPPED: &str = "(skipped)";
+pub(crate) const GIVEN: &str = "(given)";
+pub(crate) const EXACT: &str = "(exact)";
 
 /// Returns a number as the corpus writes it: as text, if JSON cannot represent it.
 pub(crate) fn number_to_json(x: f64) -> Value {

@@ -17,7 +17,6 @@ use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
 use object_store::path::Path as Prefix;
 use tokio::runtime::Builder;
-use zvf_error::Result;
 use zvf_store::{OpenOptions, Store};
 
 use crate::corpus;
@@ -39,7 +38,7 @@ pub(crate) fn run(folder: &Path, every: NonZeroUsize, run: &mut Run<'_>) -> anyh
 fn sweep_faults(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let mut report = Report::new(format!("faults/{id}"));
     let (read, operations) = read_with_fault(files, None);
-    let read = read.context("never done").and_then(|read| Ok(read?));
+    let read = read.context("never done").flatten();
     let Some(expected) = report.ok_or_report("sound", read) else { return report };
     let faults = list_faults();
     let pairs = (0..operations.len()).flat_map(|nth| faults.iter().map(move |fault| (nth, fault)));
@@ -126,7 +125,7 @@ fn describe_difference(found: &[String], expected: &[String]) -> String {
 fn read_with_fault(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,
-) -> (Option<Result<Vec<String>>>, Vec<String>) {
+) -> (Option<anyhow::Result<Vec<String>>>, Vec<String>) {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime needs nothing that can be missing");
     runtime.block_on(async {

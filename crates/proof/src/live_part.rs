@@ -7,7 +7,6 @@
 //! the contents of their own cells. The validator must find no error.
 
 use futures_util::TryStreamExt as _;
-use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::region::Region;
 use zvf_query::{Columns, Mode, Order, Query, Reader};
@@ -17,7 +16,7 @@ use crate::golden_part::boxes::{self, Piece};
 use crate::input::Input;
 use crate::naive::{self, Cube};
 use crate::peers;
-use crate::report::{Facts, Report, Run};
+use crate::report::{Report, Run};
 use crate::{corpus, validate_part, written_part};
 use archives::random::Random;
 
@@ -185,9 +184,8 @@ impl Written<'_> {
     /// Compares chains and elements in a box, in every mode.
     async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
         let Self { kind, pieces, input, .. } = self;
-        let mut facts = Facts::new(report, at, &Value::Null);
         let all = query.clone();
-        boxes::check_geometry(&mut facts, &self.reader, *kind, all, pieces, cube).await;
+        boxes::check_geometry(report, at, &self.reader, *kind, all, pieces, cube).await;
         let query = query.mode(Mode::Crop).order(Order::Storage);
         self.check_rows(report, &format!("{at}/crop"), &query, |at| {
             cube.contains(&input.positions[at])

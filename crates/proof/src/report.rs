@@ -11,12 +11,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use archives::Unpacked;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::contents::Payloads;
 use crate::corpus::{self, Golden};
-use crate::facts::{self, Rows};
+use crate::facts;
 
 /// The results of one case.
 #[derive(Debug, Default)]
@@ -43,6 +43,44 @@ impl Report {
             self.passed += 1;
         } else {
             self.fail(what, format!("expected {}, found {}", shorten(expected), shorten(&found)));
+        }
+    }
+
+    /// Compares facts of the corpus with the found ones, one by one. A fact that was not found
+    /// fails, unless nothing can compare facts of this name.
+    pub(crate) fn compare_tree(&mut self, at: &str, expected: &Value, found: &Value) {
+        if let Some(why) = found[facts::SKIPPED].as_str() {
+            self.skip(why);
+        } else if let Some(why) = found[facts::ERROR].as_str() {
+            self.check(at, expected["error"].is_string(), why);
+        } else if let Some(found) = found.get(facts::EXACT) {
+            self.compare(at, expected, found.clone());
+        } else if found.get(facts::GIVEN).is_none() {
+            self.compare_members(at, expected, found);
+        }
+    }
+
+    fn compare_members(&mut self, at: &str, expected: &Value, found: &Value) {
+        let below = |name: &str| format!("{at}{}{name}", if at.is_empty() { "" } else { "/" });
+        match (expected, found) {
+            (Value::Object(all), Value::Object(_)) => {
+                for (name, expected) in all {
+                    let is_unstated = expected.is_null() && UNSTATED.contains(&name.as_str());
+                    match found.get(name) {
+                        _ if is_unstated || UNCOMPARED.contains(&name.as_str()) => {}
+                        Some(found) => self.compare_tree(&below(name), expected, found),
+                        None => self.fail(&below(name), "nothing compares this"),
+                    }
+                }
+            }
+            (Value::Array(all), Value::Array(found))
+                if all.len() == found.len() && all.iter().all(Value::is_object) =>
+            {
+                for (nth, (expected, found)) in all.iter().zip(found).enumerate() {
+                    self.compare_tree(&below(&nth.to_string()), expected, found);
+                }
+            }
+            _ => self.compare(at, expected, found.clone()),
         }
     }
 
@@ -110,104 +148,6 @@ impl Report {
     /// Counts one fact that was not compared.
     pub(crate) fn skip(&mut self, why: impl Into<String>) {
         self.skips.push(why.into());
-    }
-}
-
-/// Facts of the corpus about one thing, and the report of their comparison.
-pub(crate) struct Facts<'a> {
-    pub(crate) report: &'a mut Report,
-    pub(crate) at: String,
-    pub(crate) expected: &'a Value,
-}
-
-impl<'a> Facts<'a> {
-    pub(crate) fn new(report: &'a mut Report, at: &str, expected: &'a Value) -> Self {
-        Self { report, at: at.to_owned(), expected }
-    }
-
-    /// Returns the facts of the member `name`.
-    pub(crate) fn of(&mut self, name: &str) -> Facts<'_> {
-        self.named(name, &self.expected[name])
-    }
-
-    /// Returns other facts below the name of these.
-    pub(crate) fn named<'b>(&'b mut self, name: impl Display, expected: &'b Value) -> Facts<'b> {
-        let at = if self.at.is_empty() { String::new() } else { format!("{}/", self.at) };
-        Facts { report: self.report, at: format!("{at}{name}"), expected }
-    }
-
-    /// Compares the fact itself.
-    pub(crate) fn compare(&mut self, found: impl Into<Value>) {
-        self.report.compare(&self.at, self.expected, found);
-    }
-
-    /// Compares the fact itself, whose computation may fail.
-    pub(crate) fn compare_result<T: Into<Value>, E: Display>(&mut self, found: Result<T, E>) {
-        match found {
-            Ok(found) => self.compare(found),
-            Err(error) => self.fail(format!("expected {}, found {error}", shorten(self.expected))),
-        }
-    }
-
-    /// Compares the member `name`.
-    pub(crate) fn fact(&mut self, name: &str, found: impl Into<Value>) {
-        self.of(name).compare(found);
-    }
-
-    /// Compares those of the given facts that the corpus has.
-    pub(crate) fn known<T: Into<Value>, const N: usize>(&mut self, facts: [(&str, T); N]) {
-        for (name, found) in facts {
-            if self.expected.get(name).is_some() {
-                self.fact(name, found);
-            }
-        }
-    }
-
-    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found`
-    /// returns for its name. A fact without a value is reported as not compared.
-    pub(crate) fn each(
-        &mut self,
-        elsewhere: &[&str],
-        mut found: impl FnMut(&str, &Value) -> Option<Value>,
-    ) {
-        for (name, expected) in facts::members(self.expected) {
-            match found(name, expected) {
-                _ if elsewhere.contains(&name) => {}
-                Some(found) => self.fact(name, found),
-                None => self.of(name).fail("nothing compares this"),
-            }
-        }
-    }
-
-    /// Compares rows with those of `count`, `sha256` and `sha256_sorted` that the corpus has.
-    pub(crate) fn rows(&mut self, rows: &Rows) {
-        self.known([
-            ("count", json!(rows.len())),
-            ("sha256", json!(rows.sha256())),
-            ("sha256_sorted", json!(rows.sha256_sorted())),
-        ]);
-    }
-
-    /// Counts the fact, which either holds or not.
-    pub(crate) fn check(&mut self, holds: bool, why_not: impl Display) {
-        self.report.check(&self.at, holds, why_not);
-    }
-
-    /// Counts the fact as one that differs.
-    pub(crate) fn fail(&mut self, why: impl Display) {
-        self.report.fail(&self.at, why);
-    }
-
-    /// Returns a value, or reports why there is none.
-    pub(crate) fn ok<T, E: Display>(&mut self, found: Result<T, E>) -> Option<T> {
-        self.report.ok_or_report(&self.at, found)
-    }
-
-    /// Reports why a comparison could not be finished.
-    pub(crate) fn finish(&mut self, compared: anyhow::Result<()>) {
-        if let Err(error) = compared {
-            self.fail(format!("{error:#}"));
-        }
     }
 }
 
@@ -350,11 +290,30 @@ fn shorten(value: &Value) -> String {
     }
 }
 
+/// Facts that nothing can compare: notes, and what only the reference has.
+const UNCOMPARED: [&str; 12] = [
+    "agree",
+    "cell_list",
+    "index_sha256",
+    "layout",
+    "manifest_row",
+    "message",
+    "note",
+    "object_ids_sha256",
+    "order",
+    "perm_idx_used",
+    "reader",
+    "reference_agrees",
+];
+/// Facts that the corpus does not state where they are null.
+const UNSTATED: [&str; 3] = ["chunks", "fill_value", "fragment_lengths"];
 /// The length in bytes up to which a value is printed completely.
 const LONGEST: usize = 120;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -3,43 +3,50 @@
 //! Two stores with the same contents give the same lines. The first fault anywhere is returned as
 //! the error.
 
-use std::fmt;
-
-use zvf_error::{Error, Result};
-use zvf_format::Class;
-use zvf_format::key::Delta;
-use zvf_model::{BadCode, Bounds, Kind, LevelId, LevelReader, Parametric, RowAttribute};
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, Parametric};
 use zvf_query::region::Region;
 use zvf_query::{Query, Reader};
-use zvf_store::{Caching, Store};
+use zvf_store::Store;
 
 use crate::contents::LevelContents;
 use crate::facts::{self, Rows};
+use crate::golden_part::objects::Objects;
+use crate::golden_part::{cells, links, tables};
 
 /// Returns every fact of `store`.
-pub(crate) async fn read_facts(store: &Store) -> Result<Vec<String>> {
+pub(crate) async fn read_facts(store: &Store) -> anyhow::Result<Vec<String>> {
     let reader = Reader::new(store.clone());
-    let mut found = Vec::new();
+    let mut lines = Vec::new();
     for number in store.level_numbers() {
         let level = LevelReader::open(store, LevelId(number)).await?;
-        let mut lines = Lines { number, lines: Vec::new() };
-        add_vertices(&level, &mut lines).await?;
-        add_objects(&level, &mut lines).await?;
-        add_links(&level, &mut lines).await?;
-        add_answers(&reader, &level, &mut lines).await?;
-        found.append(&mut lines.lines);
+        let mut found = read_level(&level).await?;
+        add_answers(&reader, &level, &mut found).await?;
+        push_lines(&number.to_string(), &found, &mut lines);
     }
-    add_parametric(store, &mut found).await?;
-    Ok(found)
+    if let Some(parametric) = Parametric::open(store).await? {
+        push_lines("parametric", &read_parametric(&parametric).await?, &mut lines);
+    }
+    Ok(lines)
 }
 
-/// Adds parametric objects, their groups and their attributes.
-async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<()> {
-    let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
-    found.extend(parametric.shapes().await?.iter().map(|shape| format!("parametric {shape:?}")));
+/// Adds a line for each fact.
+fn push_lines(at: &str, found: &Value, lines: &mut Vec<String>) {
+    match found {
+        Value::Object(all) => {
+            all.iter().for_each(|(name, fact)| push_lines(&format!("{at}/{name}"), fact, lines));
+        }
+        fact => lines.push(format!("{at} {fact}")),
+    }
+}
+
+/// Returns parametric objects, their groups and their attributes.
+async fn read_parametric(parametric: &Parametric) -> anyhow::Result<Value> {
+    let mut found = json!({"shapes": format!("{:?}", parametric.shapes().await?)});
     if let Some(groups) = parametric.groups().await? {
         let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
-        found.push(format!("parametric groups {members:?}"));
+        found["groups"] = format!("{members:?}").into();
     }
     let [objects, groups] = parametric.attribute_names().await?;
     for (names, of_groups) in [(objects.names, false), (groups.names, true)] {
@@ -48,122 +55,74 @@ async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<()> {
                 true => parametric.group_attribute(&name).await?,
                 false => parametric.object_attribute(&name).await?,
             };
-            found.push(format!("parametric {name} {}", digest_values(&name, attribute).await?));
+            let attribute = attribute.context("no such attribute")?;
+            found[name] = tables::describe_values(&attribute, &Value::Null).await?;
         }
     }
-    Ok(())
+    Ok(found)
 }
 
-/// The facts of one level.
-struct Lines {
-    number: u32,
-    lines: Vec<String>,
-}
-
-impl Lines {
-    fn push_fact(&mut self, what: &str, digest: impl fmt::Display) {
-        self.lines.push(format!("{}/{what} {digest}", self.number));
-    }
-}
-
-/// Adds cells, and the columns of their vertices.
-async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<()> {
+/// Returns the vertices, objects, groups and links of a level, and the attributes of each.
+async fn read_level(level: &LevelReader) -> anyhow::Result<Value> {
     let contents = LevelContents::read(level.clone()).await?;
-    lines.push_fact("vertices", contents.positions().sha256());
-    let mut names = level.attribute_names().await?.names;
-    names.sort_unstable();
-    for name in &names {
-        let attribute = level.attribute(name).await?.ok_or_else(|| vanished_error(name))?;
-        let values = contents.read_values(&attribute).await?;
-        for column in &values {
-            let field = attribute.field(column.clone());
-            for row in 0..column.len() {
-                let bad_code = |e: BadCode| Error::custom(Class::OutOfBounds, e.to_string());
-                field.value(row, 0).map_err(bad_code)?;
-            }
-        }
-        lines.push_fact(name, contents.rows_in_order(&values.iter().collect::<Vec<_>>()).sha256());
+    let mut found = json!({"vertices": contents.positions().sha256()});
+    for name in level.attribute_names().await?.names {
+        found["columns"][&name] = cells::describe_column(&contents, &name, &Value::Null).await?;
     }
-    Ok(())
-}
-
-/// Adds objects and groups, and their attributes.
-async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<()> {
     if let Some(index) = level.objects().await? {
-        let rows: Vec<u64> = (0..index.slots()).collect();
-        let followed = level.follow(&index, &rows).await?;
+        // The library refuses broken references before they are resolved here.
+        let followed = level.follow(&index, &(0..index.slots()).collect::<Vec<_>>()).await?;
         let runs = followed.objects.iter().flat_map(|object| {
             object.runs.iter().map(|run| [object.id.0, run.chunk as i64, run.fragment as i64])
         });
-        lines.push_fact("objects", Rows::from_ints(runs).sha256());
+        found["runs"] = Rows::from_ints(runs).sha256().into();
+        found["objects"] = Objects::read(&index, &contents).await?.describe(&Value::Null);
     }
     for name in level.object_attribute_names().await?.names {
-        let attribute = level.object_attribute(&name).await?;
-        lines.push_fact(&name, digest_values(&name, attribute).await?);
+        let attribute = level.object_attribute(&name).await?.context("no such attribute")?;
+        let values = tables::describe_values(&attribute, &Value::Null).await?;
+        found["object_attributes"][&name] = values;
     }
     if let Some(groups) = level.groups().await? {
         let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
-        lines.push_fact("groups", facts::digest(members.iter().map(|group| format!("{group:?}"))));
+        found["groups"] = format!("{members:?}").into();
     }
-    Ok(())
-}
-
-async fn digest_values(name: &str, attribute: Option<RowAttribute>) -> Result<String> {
-    let attribute = attribute.ok_or_else(|| vanished_error(name))?;
-    let values = attribute.range(0..attribute.len()).await?;
-    Ok(facts::digest(values.column().rows()))
-}
-
-/// Adds every record of every family.
-async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<()> {
-    let deltas = level.node().children("links").await?.names;
-    let between = level.node().children("cross_chunk_links").await?.names;
-    for delta in deltas.iter().chain(&between) {
-        let delta = delta.parse::<Delta>().map_err(Error::from)?;
-        let Some(family) = level.links(delta).await? else { continue };
-        let mut ends = Vec::new();
-        for segment in family.segments() {
-            let places = segment.cells().await?.cell_order();
-            for records in segment.read(&places, Caching::Once).await {
-                let records = records?;
-                for i in 0..records.len() {
-                    let endpoints = records.endpoints(i);
-                    ends.extend(endpoints.map(|(chunk, row)| format!("{chunk} {row}")));
-                }
-            }
+    let mut deltas = level.node().children("links").await?.names;
+    deltas.extend(level.node().children("cross_chunk_links").await?.names);
+    for delta in deltas {
+        if level.links(delta.parse()?).await?.is_some() {
+            let family = links::describe_family(&contents, &delta, &Value::Null).await?;
+            found["links"][&delta] = family;
         }
-        lines.push_fact(&format!("links {delta}"), facts::digest(ends.iter()));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Adds the level as one answer, and the contents of the lower half of its box on each axis.
-async fn add_answers(reader: &Reader, level: &LevelReader, lines: &mut Lines) -> Result<()> {
+async fn add_answers(
+    reader: &Reader,
+    level: &LevelReader,
+    found: &mut Value,
+) -> anyhow::Result<()> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = Query::all().of_kind(kind).at_level(level.level());
-    add_answer(reader, &all, "all", lines).await?;
+    let mut queries = vec![("all", all.clone())];
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
     if let Ok(bounds) = Bounds::new(low, &middle) {
-        add_answer(reader, &all.in_region(Region::from(bounds)), "box", lines).await?;
+        queries.push(("box", all.in_region(Region::from(bounds))));
+    }
+    for (what, query) in queries {
+        let batch = reader.run(&query).await?.batch;
+        let answer = &mut found[what];
+        answer["positions"] = facts::digest(batch.positions().rows()).into();
+        for field in batch.fields() {
+            answer["fields"][&*field.name] = facts::digest(field.column.rows()).into();
+        }
+        if let Some(elements) = batch.elements() {
+            let ends = elements.rows().iter().map(|&row| [row as i64]);
+            answer["elements"] = Rows::from_ints(ends).sha256().into();
+        }
     }
     Ok(())
-}
-
-async fn add_answer(reader: &Reader, query: &Query, what: &str, lines: &mut Lines) -> Result<()> {
-    let batch = reader.run(query).await?.batch;
-    lines.push_fact(what, facts::digest(batch.positions().rows()));
-    for field in batch.fields() {
-        lines.push_fact(&format!("{what}/{}", field.name), facts::digest(field.column.rows()));
-    }
-    if let Some(elements) = batch.elements() {
-        let ends = elements.rows().iter().map(|&row| [row as i64]);
-        lines.push_fact(&format!("{what}/elements"), Rows::from_ints(ends).sha256());
-    }
-    Ok(())
-}
-
-/// Returns the error for a name that was listed and does not exist.
-fn vanished_error(name: &str) -> Error {
-    Error::missing(name, "it was listed")
 }

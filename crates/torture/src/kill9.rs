@@ -1,7 +1,7 @@
 //! `kill9`: processes that build and replace one store, killed at any moment.
 //!
 //! ```text
-//! build        the library, generation after generation                              here
+//! build        `zvf create --overwrite` by several processes, each of another input      here
 //! create       `zvf create`, of input that fits in memory and that does not           rerun
 //! overwrite    the same over an existing store                                        rerun
 //! pyramid      `zvf pyramid`: levels that are saved and reused                        pyramid
@@ -15,17 +15,17 @@
 mod ingest;
 mod pyramid;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 use archives::peers::Process;
 
+use crate::Report;
+use crate::commands::{Zvf, write_lines};
 use crate::edits::kill::{self, What};
 use crate::rerun::{self, Kill};
-use crate::trees::check_names;
-use crate::{Report, block_on, build, generations};
+use crate::trees::{check_names, read_tree};
 use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
@@ -42,39 +42,6 @@ pub(crate) struct Kill9 {
     writers: usize,
 }
 
-/// Build one store over and over, until killed.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Builder {
-    /// The store.
-    path: PathBuf,
-    /// The first generation.
-    #[arg(long, default_value_t = 1)]
-    first: u64,
-    /// The number of builds; 0 for no limit.
-    #[arg(long, default_value_t = 0)]
-    times: u64,
-}
-
-impl Builder {
-    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let address = self.path.to_string_lossy().into_owned();
-        let mut g = self.first;
-        while self.times == 0 || report.n < self.times {
-            let built = block_on(async {
-                let begun = zvf_store::Build::begin(&address, build::build_options(true)).await?;
-                generations::build(begun, g, CELLS).await
-            });
-            // Another process may be building it; the next attempt replaces it.
-            let lost = |error: &zvf_error::Error| error.class() == zvf_format::Class::Conflict;
-            report.count(
-                built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.into()) }),
-            );
-            g += 1;
-        }
-        Ok(())
-    }
-}
-
 impl Kill9 {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
@@ -86,7 +53,7 @@ impl Kill9 {
             })
         };
         match self.what {
-            What::Build => self.kill_builds(dir, report),
+            What::Build => self.kill_builds(&zvf, report),
             What::Create => often(report, false),
             What::Overwrite => often(report, true),
             What::Pyramid => pyramid::run(&zvf, dir, loops, report),
@@ -97,56 +64,59 @@ impl Kill9 {
         }
     }
 
-    fn kill_builds(self, dir: &Path, report: &mut Report) -> anyhow::Result<()> {
-        let store = dir.join("a.zv");
-        let mut random = report.random();
-        let mut writers: Vec<Process> = Vec::new();
+    fn kill_builds(self, zvf: &Zvf, report: &mut Report) -> anyhow::Result<()> {
+        zvf.empty_place()?;
+        let (store, mut random) = (zvf.place.join("a.zv"), report.random());
+        let line = |g| format!("create -q ../{g}.csv a.zv --per-chunk 8 --overwrite");
+        let (mut whole, begun) = (Vec::new(), Instant::now());
+        for g in 0..GENERATIONS {
+            let input = zvf.place.with_file_name(format!("{g}.csv"));
+            write_lines(&input, "x,y,n", 200, |n| format!("{},{},{g}", n * 37 % 100, n / 20))?;
+            zvf.run(&line(g))?;
+            whole.push(archives::tree(&store));
+        }
+        let time = begun.elapsed().as_micros() as u64 / GENERATIONS as u64;
+        zvf.empty_place()?;
         let mut exists = false;
+        let mut check = |what: &str| {
+            let found = read_tree(&store);
+            let is_right = found.as_ref().map_or(!exists, |found| whole.contains(found));
+            exists |= found.is_some();
+            ensure!(is_right, "{what}: the store is gone, or not one of those that were built");
+            Ok(())
+        };
+        let mut writers: Vec<Process> = Vec::new();
         for round in 0..self.loops {
             while writers.len() < self.writers.max(1) {
-                let first = (round * 64 + u64::try_from(writers.len())?) * 1_000 + 1;
-                writers.push(start_builder(&store, first, 0)?);
+                writers.push(Process(zvf.start(&line(random.next_below(GENERATIONS)))?));
             }
-            std::thread::sleep(Duration::from_micros(random.next() % 60_000));
-            let mut victim = writers.swap_remove(random.next_below(writers.len()));
-            if let Some(status) = victim.0.try_wait()? {
-                report.count(Err(anyhow!("round {round}: a builder ended with {status}")));
-            }
-            drop(victim);
+            std::thread::sleep(Duration::from_micros(random.next() % (time + time / 4)));
             // A reader that is slower than the replacements would never see one store.
             writers.iter().try_for_each(|writer| send_signal(&writer.0, "-STOP"))?;
-            report.count(block_on(check_store(&store, &mut exists)));
-            writers.iter().try_for_each(|writer| send_signal(&writer.0, "-CONT"))?;
+            std::thread::sleep(Duration::from_millis(1));
+            report.count(check(&format!("round {round}")));
+            drop(writers.swap_remove(random.next_below(writers.len())));
+            let mut running = Vec::new();
+            for mut writer in writers {
+                match writer.0.try_wait()? {
+                    None => {
+                        send_signal(&writer.0, "-CONT")?;
+                        running.push(writer);
+                    }
+                    // Another one was building it.
+                    Some(status) => report.check(matches!(status.code(), Some(0 | 6)), || {
+                        format!("round {round}: a builder ended with {status}")
+                    }),
+                }
+            }
+            writers = running;
         }
         drop(writers);
-        ensure!(start_builder(&store, 1, 1)?.0.wait()?.success(), "the last build failed");
-        report.count(block_on(check_store(&store, &mut exists)));
-        report.count(check_names(dir, &["a.zv".to_owned()]));
+        zvf.run(&line(0))?;
+        report.count(check("the last build"));
+        report.count(check_names(&zvf.place, &["a.zv".to_owned()]));
         Ok(())
     }
-}
-
-fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Process> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("builder").arg(store);
-    command.args(["--first", &first.to_string(), "--times", &times.to_string()]);
-    Ok(Process(command.stdout(Stdio::null()).spawn()?))
-}
-
-/// Checks that the store is one complete generation, or never existed.
-async fn check_store(store: &Path, exists: &mut bool) -> anyhow::Result<()> {
-    // A handle that is open during a replacement still uses the old files, which are removed:
-    // retry.
-    for _ in 0..TRIES {
-        if !store.exists() {
-            return if *exists { Err(anyhow!("the store is gone")) } else { Ok(()) };
-        }
-        *exists = true;
-        if build::read_generation(store, CELLS).await.is_ok() {
-            return Ok(());
-        }
-    }
-    build::read_generation(store, CELLS).await.map(drop)
 }
 
 /// Stops a process, or resumes it.
@@ -186,10 +156,8 @@ const INPUTS: [Input; 3] = [
     },
 ];
 
-/// Cells of a store.
-const CELLS: i64 = 24;
-/// How often a store may be replaced while it is read.
-const TRIES: usize = 50;
+/// How many inputs there are of one store.
+const GENERATIONS: usize = 8;
 /// The size of the inputs of `create` and `overwrite`.
 const SIZE: u64 = 60_000;
 /// The numbers of points, of vertices of chains, and on a side of a mesh, of `pyramid` and `ingest`.

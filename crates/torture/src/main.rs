@@ -60,60 +60,34 @@ struct Torture {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Random edits of good blobs.
     Mutate(mutate::Mutate),
-    /// Every small blob.
     Exhaust(exhaust::Exhaust),
-    /// Every state that a loss of power may leave while a store is built.
     Powerloss(powerloss::Powerloss),
-    /// Processes that build one store, killed at any moment.
     Kill9(kill9::Kill9),
-    /// The target of `kill9`.
-    #[command(hide = true)]
-    Builder(kill9::Builder),
-    /// A disk of every size.
     Diskfull(diskfull::Diskfull),
-    /// Writers that commit to one store at the same time.
     Race(edits::race::Race),
-    /// Mapped files that are truncated while they are read.
     Sigbus(sigbus::Sigbus),
-    /// One random damage to good stores, and whether the validator finds it.
     Stores(stores::Stores),
-    /// Builders of one prefix of an object store at the same time.
     RaceRemote(remote::race::Race),
-    /// Every request of every writer of object stores fails once, in each way.
     Faults(remote::faults::Faults),
-    /// Every writer of object stores is dropped at every await.
     Cancel(remote::faults::Cancel),
     /// Each command that writes, killed and cleaned up.
     Clean(commands::Rounds),
-    /// Every call of every local writer fails once, in each way.
     DiskFaults(disk::Faults),
-    /// Every local writer is dropped at every await.
     DiskCancel(disk::Cancel),
     /// Each command that writes, killed while it publishes and run again.
     Rerun(commands::Rounds),
-    /// Every pair of eight roles on one store.
     Roles(roles::Roles),
     /// Each command that writes, with a signal at a random moment.
     Signals(commands::Rounds),
-    /// The memory of every command under a limit.
     Memory(memory::Memory),
-    /// The cost of opening, planning and finding in a store of millions of chunks.
     Scale(scale::Scale),
-    /// Random operations against an in-memory model.
     EditModel(edits::model::EditModel),
-    /// A folder of editing scenarios with their answers.
     EditScript(edits::script::EditScript),
-    /// Backends that keep less than they promise, and every order of writers.
     Doubles(edits::doubles::Doubles),
-    /// Requests that obey and violate every rule of the server.
     Http(serve::http::Http),
-    /// Clients of the server that send or read nothing, together with good ones.
     Slow(serve::slow::Slow),
-    /// Ranges from the server at the highest rate.
     Load(serve::load::Load),
-    /// Every request of the server, for a long time.
     Soak(serve::soak::Soak),
 }
 
@@ -202,7 +176,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Exhaust(part) => part.run(&mut report),
         Command::Powerloss(part) => part.run(&mut report),
         Command::Kill9(part) => part.run(&mut report),
-        Command::Builder(part) => part.run(&mut report),
         Command::Diskfull(part) => part.run(&mut report),
         Command::Race(part) => part.run(&mut report),
         Command::Sigbus(part) => part.run(&mut report),

@@ -29,11 +29,6 @@ pub(super) struct Facts {
     pub(super) group_fields: Vec<Field>,
 }
 
-/// Formats an error with its causes in one line.
-pub(super) fn in_words(error: Error) -> String {
-    format!("{:#}", anyhow::Error::from(error))
-}
-
 impl Facts {
     /// Reads a file or a folder to its end.
     ///

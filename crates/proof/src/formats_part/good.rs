@@ -1,8 +1,8 @@
 //! Valid files: the results of reading them, and of writing them back.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use anyhow::Context as _;
 use serde_json::Value as Json;
 use zvf_convert::Format;
 use zvf_convert::read::{self, Input, Polygons, ReadOptions};
@@ -12,12 +12,17 @@ use zvf_model::{Field, Kind};
 
 use super::facts::{
     Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled,
-    in_words, options, word,
+    options, word,
 };
 use super::{read_format, write_copy};
 use crate::report::Report;
 
-pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
+pub(super) fn check(
+    report: &mut Report,
+    path: &Path,
+    folder: &str,
+    entry: &Json,
+) -> anyhow::Result<()> {
     let kind = kind(entry);
     // Faces of different lengths are described unchanged, and read as triangles.
     let is_mixed = entry.get("polys").is_some_and(|spec| spec["width"].is_null());
@@ -32,24 +37,22 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
     let options = (kind, polygons);
     let format = read_format(path, folder);
     let is_unknown = format.or_else(|| Format::from_extension(path)).is_none();
-    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, options)));
-    let facts = match read {
-        Err(_) => return report.deny("reading it panics"),
-        Ok(Err(error)) if is_unknown && error.class() == Class::InvalidArgument => {
-            return report.skip("files of formats that this build does not know");
+    let facts = match Facts::read(path, format, options) {
+        Err(error) if is_unknown && error.class() == Class::InvalidArgument => {
+            report.skip("files of formats that this build does not know");
+            return Ok(());
         }
-        Ok(Err(error)) if has_no_places(entry, &error) => {
+        Err(error) if has_no_places(entry, &error) => {
             report.passed += 1; // refused with the advice to give positions
-            return;
+            return Ok(());
         }
-        Ok(Err(error)) => return report.deny(format!("refused: {}", in_words(error))),
-        Ok(Ok(facts)) => facts,
+        read => read.context("refused")?,
     };
     if facts.header.other_kinds.is_empty() {
         check_vertices(report, &facts, entry);
         check_objects(report, &facts, entry);
     } else {
-        check_all_kinds(report, path, format, &facts, entry);
+        check_all_kinds(report, path, format, &facts, entry)?;
     }
     check_links(report, &facts, entry);
     let elements = facts.batch.elements().map_or(&[][..], zvf_model::Elements::fields);
@@ -78,7 +81,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
         report.claim(hash_numbers(&lengths) == expected, || format!("parts of {lengths:?}"));
     }
     check_groups(report, &facts, entry);
-    check_again(report, path, format, options, &facts);
+    check_again(report, path, format, options, &facts)
 }
 
 /// Checks a number that the corpus states; returns whether it is right.
@@ -107,25 +110,26 @@ fn check_all_kinds(
     format: Option<Format>,
     facts: &Facts,
     entry: &Json,
-) {
+) -> anyhow::Result<()> {
     let (mut vertices, mut objects) = (facts.batch.len(), facts.lengths().len());
     for kind in &facts.header.other_kinds {
-        match Facts::read(path, format, (Some(*kind), Polygons::Triangles)) {
-            Ok(other) => {
-                vertices += other.batch.len();
-                objects += other.lengths().len();
-            }
-            Err(error) => report.deny(format!("as {kind}: refused: {}", in_words(error))),
-        }
+        let other = Facts::read(path, format, (Some(*kind), Polygons::Triangles));
+        let other = other.with_context(|| format!("as {kind}: refused"))?;
+        vertices += other.batch.len();
+        objects += other.lengths().len();
     }
     let counts: &[(&str, usize)] = match (entry.get("primitives"), entry.get("features")) {
         (Some(_), _) => &[("vertices", vertices), ("objects", objects)],
         (_, Some(_)) => &[("vertices", vertices)],
-        _ => return check_vertices(report, facts, entry),
+        _ => {
+            check_vertices(report, facts, entry);
+            &[]
+        }
     };
     for (key, found) in counts {
         check_count(report, &format!("{key} of all kinds"), &entry[key], *found);
     }
+    Ok(())
 }
 
 /// Returns the kind to request, if the corpus names a possible one.
@@ -346,36 +350,24 @@ fn check_again(
     format: Option<Format>,
     (kind, polygons): (Option<Kind>, Polygons),
     facts: &Facts,
-) {
+) -> anyhow::Result<()> {
     let own = format.or_else(|| Format::from_path(path));
-    let Some(format) = own.filter(|format| format.is_written()) else { return };
-    if format == Format::Edgelist {
-        return; // a list of edges has no positions, and requires a table of nodes
-    }
-    let Ok(folder) = tempfile::tempdir() else { return };
+    // A list of edges has no positions, and requires a table of nodes.
+    let own = own.filter(|format| format.is_written() && *format != Format::Edgelist);
+    let Some(format) = own else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
     let end = format.extensions().first().copied().unwrap_or("out");
     let place = folder.path().join(format!("again.{end}"));
-    let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
+    let written = || -> anyhow::Result<Vec<String>> {
         let losses = write::find_losses(&facts.header, format)?;
         let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
         let reader = read::open(Input::path(path), Some(format), &options)?;
         let more = write_copy(reader, format, &place, format.capabilities().is_folder)?;
         Ok(losses.iter().map(ToString::to_string).chain(more).collect())
-    }));
-    let losses = match written {
-        Err(_) => return report.deny(format!("writing it as {format} panics")),
-        Ok(Err(error)) => {
-            return report.deny(format!("cannot be written as {format}: {error:#}"));
-        }
-        Ok(Ok(losses)) => losses,
     };
-    let again = match Facts::read(&place, Some(format), (kind, polygons)) {
-        Ok(again) => again,
-        Err(error) => {
-            return report
-                .deny(format!("what was written as {format} is refused: {}", in_words(error)));
-        }
-    };
+    let losses = written().with_context(|| format!("cannot be written as {format}"))?;
+    let again = Facts::read(&place, Some(format), (kind, polygons))
+        .with_context(|| format!("what was written as {format} is refused"))?;
     let lost =
         if losses.is_empty() { String::new() } else { format!(" (losses: {})", losses.join("; ")) };
     let (before, after) = (facts.positions(), again.positions());
@@ -390,7 +382,7 @@ fn check_again(
         let (before, after) = (facts.sorted_objects(), again.sorted_objects());
         let other = before.iter().zip(&after).find(|(a, b)| a != b);
         report.claim(before == after, || format!("features differ after writing: {other:?}"));
-        return;
+        return Ok(());
     }
     report.claim(close, || format!("positions differ after writing{lost}"));
     for (what, same) in [
@@ -416,6 +408,7 @@ fn check_again(
             });
         }
     }
+    Ok(())
 }
 
 /// Returns whether two attributes have the same name and the same values, of whatever type.

@@ -30,10 +30,10 @@ use zvf_format::Class;
 use crate::corpus;
 use crate::facts::members;
 use crate::report::{Report, Run};
-use facts::{Facts, in_words};
+use facts::Facts;
 
 /// Compares one file with its expected results.
-type Check = fn(&mut Report, &Path, &str, &Json);
+type Check = fn(&mut Report, &Path, &str, &Json) -> anyhow::Result<()>;
 
 /// Checks the files of `folder`; it or its subfolders have an `expected.json`.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
@@ -48,7 +48,12 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
                     let unpacked = tempfile::tempdir()?;
                     let path = unpack(&folder, file, unpacked.path())?;
                     let mut report = Report::new(name);
-                    check(&mut report, &path, format, entry);
+                    let checked = || check(&mut report, &path, format, entry);
+                    match catch_unwind(AssertUnwindSafe(checked)) {
+                        Ok(Err(error)) => report.deny(format!("{error:#}")),
+                        Ok(Ok(())) => {}
+                        Err(_) => report.deny("it panics"),
+                    }
                     run.add(report)?;
                 }
             }
@@ -108,14 +113,15 @@ fn write_copy(
 }
 
 /// Checks a file with one fault.
-fn check_broken(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
+fn check_broken(
+    report: &mut Report,
+    path: &Path,
+    folder: &str,
+    entry: &Json,
+) -> anyhow::Result<()> {
     let expect = entry["expect"].as_str().unwrap_or("either");
     let format = read_format(path, folder);
-    let read = || Facts::read(path, format, (None, Polygons::Same));
-    let Ok(read) = catch_unwind(AssertUnwindSafe(read)) else {
-        return report.deny("reading it panics");
-    };
-    match (read, expect) {
+    match (Facts::read(path, format, (None, Polygons::Same)), expect) {
         (Err(error), _) if is_unknown(folder) && error.class() == Class::InvalidArgument => {
             report.skip("files of formats that this build does not know");
         }
@@ -125,15 +131,16 @@ fn check_broken(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
             let fault = entry["fault"].as_str().unwrap_or_default();
             report.deny(format!("read with {rows} vertices although {fault}"));
         }
-        (Err(error), "accept") => report.deny(format!("refused: {}", in_words(error))),
+        (Err(error), "accept") => return Err(error).context("refused"),
         (Err(error), _) => {
             let class = error.class().to_string();
             let classes = entry["classes"].as_array();
             let named = classes.is_none_or(|all| all.iter().any(|known| known == class.as_str()));
-            report
-                .claim(named, || format!("class {class}, not of {classes:?}: {}", in_words(error)));
+            let error = anyhow::Error::from(error);
+            report.claim(named, || format!("class {class}, not of {classes:?}: {error:#}"));
         }
     }
+    Ok(())
 }
 
 /// Returns whether this build has no format with the name of the folder.

@@ -15,74 +15,94 @@ use zvf_query::{Columns, Mode, Order, Query, Reader};
 use super::Asked;
 use super::answers::positions_with_columns;
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, Rows, list};
+use crate::facts::{self, Rows, given, list, or_error};
 use crate::naive::{self, Cube};
-use crate::report::Facts;
+use crate::report::Report;
 
 /// Compares every box of a level.
-pub(super) async fn check_boxes(mut facts: Facts<'_>, source: Asked<'_>, contents: &LevelContents) {
+pub(super) async fn check_boxes(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    source: Asked<'_>,
+    contents: &LevelContents,
+) {
     let everything = source.reader.run(&source.query().columns(Columns::None)).await;
-    let everything = facts.ok(everything).map(|answer| collect_pieces(&answer.batch, source.kind));
+    let everything = report.ok_or_report(at, everything);
+    let everything = everything.map(|answer| collect_pieces(&answer.batch, source.kind));
     let (points, rows) = (contents.points(), contents.positions());
-    for expected in list(facts.expected) {
-        let name = expected["name"].as_str().unwrap_or_default();
-        let mut facts = facts.named(name, &expected["vertices_in_box"]);
-        let cube = parse_cube(expected);
+    for (at, expected, cube) in list_boxes(at, expected) {
+        let expected = &expected["vertices_in_box"];
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
-        let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
-        let fact = &facts.expected["sha256_sorted"];
-        facts.named("brute_force", fact).compare(inside.sha256_sorted());
+        let inside = Rows(inside.map(|(_, row)| row.clone()).collect()).sha256_sorted();
+        report.compare(&format!("{at}/brute_force"), &expected["sha256_sorted"], inside);
         let bounds = match Bounds::new(&cube.low, &cube.high) {
             Ok(bounds) => bounds,
             Err(error) => {
-                // Inverted corners give an empty answer; an error is equally right.
-                facts.check(facts.expected["count"] == json!(0), error);
+                report.check(&at, expected["count"] == json!(0), error);
                 continue;
             }
         };
         let query = source.query().in_region(bounds);
-        check_vertices(&mut facts, source, query.clone()).await;
+        check_vertices(report, &at, expected, source, query.clone()).await;
         if source.kind != Kind::PointCloud
             && let Some(everything) = &everything
         {
-            check_geometry(&mut facts, source.reader, source.kind, query, everything, &cube).await;
+            let (reader, kind) = (source.reader, source.kind);
+            check_geometry(report, &at, reader, kind, query, everything, &cube).await;
         }
     }
 }
 
 /// Compares the vertices in boxes that are small enough to try every chunk that they meet.
-pub(super) async fn check_small_boxes(mut facts: Facts<'_>, source: Asked<'_>) {
-    for expected in list(facts.expected) {
-        let name = expected["name"].as_str().unwrap_or_default();
-        if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
+pub(super) async fn check_small_boxes(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    source: Asked<'_>,
+) {
+    for (at, expected, cube) in list_boxes(at, expected) {
+        let small = ["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"];
+        if small.iter().all(|name| expected["name"] != *name) {
             continue;
         }
-        let mut facts = facts.named(name, &expected["vertices_in_box"]);
-        let cube = parse_cube(expected);
-        let Some(bounds) = facts.ok(Bounds::new(&cube.low, &cube.high)) else { continue };
-        check_vertices(&mut facts, source, source.query().in_region(bounds)).await;
+        let bounds = report.ok_or_report(&at, Bounds::new(&cube.low, &cube.high));
+        let Some(bounds) = bounds else { continue };
+        let query = source.query().in_region(bounds);
+        check_vertices(report, &at, &expected["vertices_in_box"], source, query).await;
     }
 }
 
-fn parse_cube(expected: &Value) -> Cube {
-    let [low, high] = ["lo", "hi"].map(|corner| facts::parse_floats(&expected[corner]));
-    Cube { low, high }
+/// Returns the boxes of a list, with their names and facts.
+fn list_boxes<'a>(
+    at: &str,
+    expected: &'a Value,
+) -> impl Iterator<Item = (String, &'a Value, Cube)> {
+    list(expected).map(move |expected| {
+        let [low, high] = ["lo", "hi"].map(|corner| facts::parse_floats(&expected[corner]));
+        let name = expected["name"].as_str().unwrap_or_default();
+        (format!("{at}/{name}"), expected, Cube { low, high })
+    })
 }
 
-async fn check_vertices(facts: &mut Facts<'_>, source: Asked<'_>, query: Query) {
-    let expected = facts.expected;
+async fn check_vertices(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    source: Asked<'_>,
+    query: Query,
+) {
     let columns: Vec<String> = facts::texts(&expected["joined_attributes"]).collect();
     let mode = if source.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
-    // Every stored row once, because chains of coarser levels share rows.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
-    let Some(answer) = facts.ok(source.reader.run(&query).await) else { return };
-    let found = Rows::from_column(answer.batch.positions());
-    facts.fact("count", found.len());
-    facts.named("rows", &expected["sha256_sorted"]).compare(found.sha256_sorted());
-    if let Some(fact) = expected.get("joined_sha256_sorted") {
-        let found = positions_with_columns(&answer.batch, &columns).sha256_sorted();
-        facts.named("joined", fact).compare(found);
-    }
+    let found = source.reader.run(&query).await.map(|answer| {
+        let mut found = Rows::from_column(answer.batch.positions()).to_json();
+        let joined = positions_with_columns(&answer.batch, &columns).sha256_sorted();
+        found["joined_sha256_sorted"] = joined.into();
+        found["joined_attributes"] = given();
+        found
+    });
+    report.compare_tree(at, expected, &or_error(found));
 }
 
 /// The points of a chain or of an element.
@@ -90,7 +110,8 @@ pub(crate) type Piece = Vec<Vec<f64>>;
 
 /// Compares chains and elements near a box with the expected ones among `all`.
 pub(crate) async fn check_geometry(
-    facts: &mut Facts<'_>,
+    report: &mut Report,
+    at: &str,
     reader: &Reader,
     kind: Kind,
     query: Query,
@@ -98,8 +119,8 @@ pub(crate) async fn check_geometry(
     cube: &Cube,
 ) {
     let query = query.columns(Columns::None);
-    let pieces = async |facts: &mut Facts<'_>, mode| {
-        let answer = facts.ok(reader.run(&query.clone().mode(mode)).await)?;
+    let pieces = async |report: &mut Report, at: &str, mode| {
+        let answer = report.ok_or_report(at, reader.run(&query.clone().mode(mode)).await)?;
         Some(collect_pieces(&answer.batch, kind))
     };
     let meets = |piece: &Piece| match kind.is_chain() {
@@ -111,28 +132,27 @@ pub(crate) async fn check_geometry(
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
     let digest =
         |pieces: &[Piece]| json!([pieces.len(), Rows::from_pieces(pieces).sha256_sorted()]);
-    for (name, mode, fact) in
+    for (name, mode, expected) in
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
-        let fact = digest(fact);
-        let mut facts = facts.named(name, &fact);
-        if let Some(found) = pieces(&mut facts, mode).await {
-            facts.compare(digest(&found));
+        let at = format!("{at}/{name}");
+        if let Some(found) = pieces(report, &at, mode).await {
+            report.compare(&at, &digest(expected), digest(&found));
         }
     }
-    let mut cells = facts.of("cells");
-    if let Some(found) = pieces(&mut cells, Mode::Cells).await {
+    let cells = format!("{at}/cells");
+    if let Some(found) = pieces(report, &cells, Mode::Cells).await {
         let holds = inside.iter().all(|piece| found.contains(piece));
-        cells.check(holds, "something inside is not in the cells that the box meets");
+        report.check(&cells, holds, "something inside is not in the cells that the box meets");
     }
-    let mut clip = facts.of("clip");
+    let clip = format!("{at}/clip");
     if kind.is_chain()
-        && let Some(found) = pieces(&mut clip, Mode::Clip).await
+        && let Some(found) = pieces(report, &clip, Mode::Clip).await
     {
         let found: f64 = found.iter().map(|piece| naive::chain_length(piece)).sum();
-        let fact: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
-        let near = (found - fact).abs() <= 1e-4 * (1.0 + fact);
-        clip.check(near, format!("expected length {fact}, found {found}"));
+        let expected: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
+        let near = (found - expected).abs() <= 1e-4 * (1.0 + expected);
+        report.check(&clip, near, format!("expected length {expected}, found {found}"));
     }
 }
 

@@ -1,223 +1,202 @@
 //! The cells of a level: chunks, fragments, positions, columns of vertices and of fragments.
 
-use anyhow::Context;
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde_json::{Map, Value, json};
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Categories, Column, LevelReader};
+use zvf_model::{Categories, Column, LevelReader};
 use zvf_store::Caching;
 
+use super::add_facts;
 use crate::contents::{Cell, LevelContents, Rowset};
-use crate::facts::{self, Rows, list, members};
-use crate::report::Facts;
+use crate::facts::{self, Rows, given, list, members, or_error};
+use crate::report::Report;
 
-/// Compares the list of chunks, and the origin of the grid.
-pub(super) async fn check_chunks(facts: &mut Facts<'_>, level: &LevelReader) -> anyhow::Result<()> {
+/// Returns the list of chunks, and the grid.
+pub(super) async fn describe_chunks(level: &LevelReader) -> anyhow::Result<Value> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-    facts.fact("chunk_count", keys.len());
-    let components = || keys.iter().map(ChunkKey::components);
-    if facts.expected["chunks"].is_array() {
-        facts.fact("chunks", json!(components().collect::<Vec<_>>()));
-    }
-    if facts.expected["chunks_sha256"].is_string() {
-        facts.fact("chunks_sha256", Rows::from_ints(components()).sha256());
-    }
-    facts.fact("vertex_dtype", level.dtype().to_string());
-    if facts.expected["grid"].is_object() {
-        let cells = level.node().required_cells("vertices").await?;
-        let origin = cells.attributes().get("chunk_grid_origin").cloned().unwrap_or_default();
-        facts.of("grid").fact("origin", origin);
-        facts.of("grid").fact("shape", json!(cells.grid().map(|grid| grid.shape())));
-    }
-    Ok(())
+    let components: Vec<&[i64]> = keys.iter().map(ChunkKey::components).collect();
+    let cells = level.node().cells("vertices").await.ok().flatten(); // older stores have none
+    let grid = cells.map(|cells| {
+        let origin = cells.attributes().get("chunk_grid_origin");
+        json!({"origin": origin, "shape": cells.grid().map(|grid| grid.shape())})
+    });
+    Ok(json!({
+        "chunk_count": keys.len(),
+        "chunks_sha256": Rows::from_ints(&components).sha256(),
+        "chunks": components,
+        "vertex_dtype": level.dtype().to_string(),
+        "grid": grid,
+    }))
 }
 
-/// Compares cells one by one, then all vertices.
-pub(super) fn check_cells(facts: &mut Facts<'_>, contents: &LevelContents) {
-    for expected in list(&facts.expected["cells"]) {
+/// Returns the expected cells, the numbers of fragments, and all vertices.
+pub(super) fn describe_cells(contents: &LevelContents, expected: &Value) -> Value {
+    let cell = |expected: &Value| {
         let key = parse_key(&expected["chunk"]);
-        let mut facts = facts.named(format!("cells/{key}"), expected);
-        match contents.cells.iter().find(|cell| cell.key == key) {
-            Some(cell) => check_cell(facts, cell),
-            None => facts.fail("no such chunk"),
-        }
-    }
+        let cell = contents.cells.iter().find(|cell| cell.key == key);
+        cell.map(|cell| describe_cell(cell, expected["buffer_sha256"].is_string()))
+    };
+    let cells: Vec<_> = list(&expected["cells"]).map(cell).collect();
     let sets = || contents.cells.iter().flat_map(|cell| &cell.fragments);
-    facts.of("fragments").known([
-        ("total", sets().count()),
-        ("range", sets().filter(|set| set.start.is_some()).count()),
-        ("explicit", sets().filter(|set| set.start.is_none()).count()),
-        ("zero_length", sets().filter(|set| set.rows.is_empty()).count()),
-    ]);
-    facts.of("vertices").rows(&contents.positions());
     let point = |point: &Vec<f64>| point.iter().map(|&x| facts::number_to_json(x)).collect();
-    let head: Vec<Value> = contents.points().iter().take(3).map(point).collect();
-    facts.of("vertices").fact("head", head);
+    let mut vertices = contents.positions().to_json();
+    vertices["head"] = contents.points().iter().take(3).map(point).collect::<Vec<Value>>().into();
+    json!({
+        "cells": cells,
+        "fragments": {
+            "total": sets().count(),
+            "range": sets().filter(|set| set.start.is_some()).count(),
+            "explicit": sets().filter(|set| set.start.is_none()).count(),
+            "zero_length": sets().filter(|set| set.rows.is_empty()).count(),
+        },
+        "vertices": vertices,
+    })
 }
 
-fn check_cell(mut facts: Facts<'_>, cell: &Cell) {
+/// Returns the facts of one cell; its rows are those of the buffer if `is_raw`.
+fn describe_cell(cell: &Cell, is_raw: bool) -> Value {
     let Cell { positions, fragments, .. } = cell;
-    let raw = facts.expected["buffer_sha256"].is_string();
     let rows = fragments.iter().flat_map(|set| &set.rows);
     let logical: Vec<&[u8]> = rows.map(|&row| positions.row(row)).collect();
     let lengths: Vec<usize> = fragments.iter().map(|set| set.rows.len()).collect();
-    let lengths_sha256 = || Rows::from_ints(lengths.iter().map(|&len| [len as i64])).sha256();
-    facts.each(&["chunk"], |name, expected| {
-        Some(match name {
-            _ if expected.is_null() => Value::Null,
-            "rows" if raw => json!(positions.len()),
-            "rows" => json!(logical.len()),
-            "fragments" => json!(fragments.len()),
-            "buffer_sha256" => json!(facts::digest(positions.rows())),
-            "rows_sha256" => json!(facts::digest(logical.iter())),
-            "fragment_rows" => fragments.iter().map(fragment_to_json).collect(),
-            "fragment_lengths" => json!(lengths),
-            "fragment_lengths_sha256" => json!(lengths_sha256()),
-            _ => return None,
-        })
-    });
-}
-
-fn fragment_to_json(set: &Rowset) -> Value {
-    match set.start {
+    let rows = |set: &Rowset| match set.start {
         Some(start) => json!({"range": [start, set.rows.len()]}),
         None => json!({"explicit": set.rows}),
-    }
+    };
+    json!({
+        "chunk": given(),
+        "rows": if is_raw { positions.len() } else { logical.len() },
+        "fragments": fragments.len(),
+        "buffer_sha256": facts::digest(positions.rows()),
+        "rows_sha256": facts::digest(logical.iter()),
+        "fragment_rows": fragments.iter().map(rows).collect::<Vec<Value>>(),
+        "fragment_lengths_sha256":
+            Rows::from_ints(lengths.iter().map(|&len| [len as i64])).sha256(),
+        "fragment_lengths": lengths,
+    })
 }
 
-/// Compares the columns of vertices. If the writer declared a wrong width, `truth` decides.
-pub(super) async fn check_vertex_columns(
-    mut facts: Facts<'_>,
-    truth: &Value,
+/// Returns the columns of vertices, and compares their names. If the writer declared a wrong width,
+/// `truth` decides.
+pub(super) async fn describe_columns(
+    report: &mut Report,
+    at: &str,
+    (expected, truth): (&Value, &Value),
     contents: &LevelContents,
-) -> anyhow::Result<()> {
-    let Some(columns) = facts.expected.as_object() else { return Ok(()) };
-    let mut names: Vec<&String> = columns.keys().collect();
+) -> anyhow::Result<Value> {
+    let mut names: Vec<&str> = members(expected).map(|(name, _)| name).collect();
     names.sort_unstable();
+    let listed = list_columns(contents).await?;
+    match listed.complete {
+        true => report.compare(&format!("{at}/vertex_attributes"), &json!(names), listed.names),
+        false => report.skip("names of attributes: this backend cannot list"),
+    }
+    let mut all = Map::new();
+    for name in names {
+        let truth = &truth["vertex_attributes"][name];
+        let mut found = or_error(describe_column(contents, name, &expected[name]).await);
+        if let Some(joined) = truth.get(JOINED) {
+            report.compare(&format!("{at}/truth/{name}"), joined, found[JOINED].clone());
+        }
+        if truth["agree"] == json!(false) {
+            for fact in ["ncols", "count", "sha256_sorted", "head", JOINED] {
+                found[fact] = given(); // declared with a wrong width
+            }
+        }
+        all.insert(name.to_owned(), found);
+    }
+    Ok(all.into())
+}
+
+/// Lists the columns of vertices, without the one that divides chunks.
+pub(crate) async fn list_columns(
+    contents: &LevelContents,
+) -> zvf_error::Result<zvf_store::Listing> {
     let mut listed = contents.reader.attribute_names().await?;
-    // zarr-vectors does not return the attribute that bins a level.
     let bins = contents.reader.bin_attribute();
     listed.names.retain(|name| bins.as_ref().is_none_or(|(bins, _)| bins != name));
-    if listed.complete {
-        facts.report.compare(&facts.at, &json!(names), listed.names);
-    } else {
-        facts.report.skip("names of attributes: this backend cannot list");
-    }
-    for (name, expected) in columns {
-        let mut facts = facts.of(name);
-        let truth = &truth["vertex_attributes"][name];
-        let read = check_column(&mut facts, truth, contents, name).await;
-        match (read, expected["error"].is_string()) {
-            (read, false) => facts.finish(read),
-            (Ok(()), true) => facts.fail("columns of no common length were read without an error"),
-            (Err(_), true) => facts.report.passed += 1,
-        }
-    }
-    Ok(())
+    Ok(listed)
 }
 
-async fn check_column(
-    facts: &mut Facts<'_>,
-    truth: &Value,
+/// Returns the values and the documentation of a column; the first rows in the form of the corpus.
+pub(crate) async fn describe_column(
     contents: &LevelContents,
     name: &str,
-) -> anyhow::Result<()> {
-    let expected = facts.expected;
+    expected: &Value,
+) -> anyhow::Result<Value> {
     let attribute = contents.reader.attribute(name).await?.context("no such attribute")?;
     let values = contents.read_values(&attribute).await?;
-    if expected["error"].is_string() {
-        let misfit =
-            values.iter().zip(&contents.cells).any(|(a, cell)| a.len() != cell.positions.len());
-        anyhow::ensure!(!misfit, "a cell with another number of rows");
-        return Ok(());
+    for (column, cell) in values.iter().zip(&contents.cells) {
+        ensure!(column.len() == cell.positions.len(), "a cell with another number of rows");
+        let field = attribute.field(column.clone());
+        (0..column.len()).try_for_each(|row| field.value(row, 0).map(drop))?;
     }
     let rows = contents.rows_in_order(&values.iter().collect::<Vec<_>>());
-    let joined = contents.positions().join_columns(&rows).sha256_sorted();
-    facts.fact("dtype", attribute.dtype().to_string());
-    facts.fact("sha256", rows.sha256());
-    let with_position = "joined_with_position_sha256_sorted";
-    if let Some(expected) = truth.get(with_position) {
-        facts.named("truth", expected).compare(joined.clone());
-    }
-    if truth["agree"] == json!(false) {
-        return Ok(()); // declared with a wrong width
-    }
-    facts.fact("ncols", attribute.width());
-    facts.fact("count", rows.len());
-    facts.fact("sha256_sorted", rows.sha256_sorted());
-    facts.named("joined_with_position", &expected[with_position]).compare(joined);
-    facts.fact("head", first_rows(contents, &values, &expected["head"]));
-    check_documentation(facts, &attribute, contents).await
-}
-
-/// Compares the documentation of a column: categories, unit, description, names of channels.
-async fn check_documentation(
-    facts: &mut Facts<'_>,
-    attribute: &AttributeReader,
-    contents: &LevelContents,
-) -> anyhow::Result<()> {
     let field = attribute.field(Column::empty(attribute.dtype(), attribute.width())?);
-    let cells =
-        contents.reader.node().cells(&format!("vertex_attributes/{}", attribute.name())).await?;
-    let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
-    let categories = attribute.categories();
-    let values = |categories: &Categories| {
+    let path = format!("vertex_attributes/{name}");
+    let cells = contents.reader.node().cells(&path).await.ok().flatten();
+    let labels = |categories: &Categories| {
         categories.values().iter().map(facts::value_to_json).collect::<Vec<_>>()
     };
-    facts.known([
-        ("categories", json!(categories.map(values))),
-        ("fill_code", json!(categories.and_then(|categories| categories.missing_code()))),
-        ("unit", json!(field.unit.as_deref())),
-        ("description", json!(field.description.as_deref())),
-        ("channel_names", json!(channels)),
-    ]);
-    Ok(())
+    let mut found = rows.to_json();
+    add_facts(
+        &mut found,
+        json!({
+            "dtype": attribute.dtype().to_string(),
+            "ncols": attribute.width(),
+            JOINED: contents.positions().join_columns(&rows).sha256_sorted(),
+            "head": first_rows(contents, &values, &expected["head"]),
+            "categories": attribute.categories().map(labels),
+            "fill_code": attribute.categories().and_then(|categories| categories.missing_code()),
+            "unit": field.unit.as_deref(),
+            "description": field.description.as_deref(),
+            "channel_names": cells.and_then(|cells| cells.attributes().get("channel_names").cloned()),
+        }),
+    );
+    Ok(found)
 }
 
 /// Returns the first three rows, in the form of the corpus.
-fn first_rows(contents: &LevelContents, values: &[Column], like: &Value) -> Value {
+fn first_rows(contents: &LevelContents, values: &[Column], like: &Value) -> Vec<Value> {
     let scalar = !like.get(0).is_some_and(Value::is_array);
-    let mut found = Vec::new();
-    'rows: for (cell, column) in contents.cells.iter().zip(values) {
-        for &row in cell.fragments.iter().flat_map(|set| &set.rows) {
-            if found.len() == 3 {
-                break 'rows;
-            }
-            let head = facts::head_to_json(&column.slice(row..row + 1), 1, scalar);
-            found.extend(list(&head).cloned());
-        }
-    }
-    Value::Array(found)
+    let cells = contents.cells.iter().zip(values);
+    let rows = cells.flat_map(|(cell, column)| {
+        let rows = cell.fragments.iter().flat_map(|set| &set.rows);
+        rows.map(move |&row| facts::head_to_json(&column.slice(row..row + 1), 1, scalar)[0].take())
+    });
+    rows.take(3).collect()
 }
 
-/// Compares the columns of fragments.
-pub(super) async fn check_fragment_columns(
-    mut facts: Facts<'_>,
+/// Returns the columns of fragments, in the expected chunks.
+pub(super) async fn describe_fragment_columns(
     level: &LevelReader,
-) -> anyhow::Result<()> {
-    for (name, expected) in members(facts.expected) {
-        let mut facts = facts.named(name, expected);
-        let Some(attribute) = level.fragment_attribute(name).await? else {
-            facts.fail("no such attribute");
-            continue;
-        };
-        facts.fact("dtype", attribute.dtype().to_string());
-        facts.fact("ncols", attribute.width());
+    expected: &Value,
+) -> anyhow::Result<Value> {
+    let mut all = Map::new();
+    for (name, expected) in members(expected) {
+        let Some(attribute) = level.fragment_attribute(name).await? else { continue };
+        let mut cells = Vec::new();
         for cell in list(&expected["cells"]) {
-            let key = parse_key(&cell["chunk"]);
-            let values = attribute.values_where_written(&[key], Caching::Once).await.pop();
-            let found = values.context("one answer for one chunk")?.map(|values| match values {
-                Some(values) => json!([values.len(), facts::digest(values.rows())]),
-                None => json!("absent"),
+            let keys = [parse_key(&cell["chunk"])];
+            let values = attribute.values_where_written(&keys, Caching::Once).await.pop();
+            cells.push(match values.context("one answer for one chunk")?? {
+                Some(values) => json!({
+                    "chunk": given(), "rows": values.len(),
+                    "sha256": facts::digest(values.rows()),
+                }),
+                None => json!({"chunk": given(), "absent": true}),
             });
-            let absent = cell["absent"] == json!(true);
-            let fact = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
-            facts.named(key, &fact).compare_result(found);
         }
+        let (dtype, width) = (attribute.dtype().to_string(), attribute.width());
+        all.insert(name.to_owned(), json!({"dtype": dtype, "ncols": width, "cells": cells}));
     }
-    Ok(())
+    Ok(all.into())
 }
 
 pub(super) fn parse_key(value: &Value) -> ChunkKey {
     let components: Vec<i64> = list(value).filter_map(Value::as_i64).collect();
     ChunkKey::new(&components).expect("the corpus names chunks by their coordinates")
 }
+
+/// The fact of rows that each follow their position.
+const JOINED: &str = "joined_with_position_sha256_sorted";

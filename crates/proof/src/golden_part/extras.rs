@@ -1,20 +1,19 @@
 //! Data outside the levels: parametric objects, headers, further geometries, segments.
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zvf_model::{Column, LevelReader, Parametric, Shape};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Caching, Store};
 
 use super::tables;
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, Rows, members};
-use crate::report::Facts;
+use crate::facts::{self, Rows, exact, given, list, members};
+use crate::report::Report;
 
-/// Compares parametric objects, with their groups and values.
-pub(super) async fn check_parametric(mut facts: Facts<'_>, store: &Store) -> anyhow::Result<()> {
-    let found = &Parametric::open(store).await?.context("no parametric objects")?;
-    let shapes = found.shapes().await?;
+/// Returns parametric objects, with their groups and values.
+pub(super) async fn describe_parametric(store: &Store, expected: &Value) -> anyhow::Result<Value> {
+    let all = &Parametric::open(store).await?.context("no parametric objects")?;
     let shape = |shape: &Shape| {
         json!({
             "type": shape.type_name,
@@ -24,65 +23,76 @@ pub(super) async fn check_parametric(mut facts: Facts<'_>, store: &Store) -> any
             "name": shape.name,
         })
     };
-    facts.fact("objects", shapes.iter().map(shape).collect::<Vec<Value>>());
     let attribute = async |of_groups, name: &str| match of_groups {
-        true => found.group_attribute(name).await,
-        false => found.object_attribute(name).await,
+        true => all.group_attribute(name).await,
+        false => all.object_attribute(name).await,
     };
-    tables::check_tables(&mut facts, async || found.groups().await, attribute).await
+    let mut found = tables::describe_tables(expected, all.groups().await?, attribute).await?;
+    found["objects"] = exact(all.shapes().await?.iter().map(shape).collect::<Vec<Value>>());
+    Ok(found)
 }
 
-/// Compares the headers of other formats that a store keeps.
-pub(super) async fn check_headers(mut facts: Facts<'_>, store: &Store) -> anyhow::Result<()> {
+/// Returns the headers of other formats that a store keeps, and compares their names.
+pub(super) async fn describe_headers(
+    report: &mut Report,
+    store: &Store,
+    expected: &Value,
+) -> anyhow::Result<Value> {
     let names = zvf_model::header_names(store).await?;
+    let expected: Vec<&str> = members(expected).map(|(name, _)| name).collect();
     if names.complete {
-        let fact: Vec<&str> = members(facts.expected).map(|(name, _)| name).collect();
-        facts.report.compare("headers", &json!(fact), names.names);
+        report.compare("headers", &json!(expected), names.names);
     }
-    for (name, _) in members(facts.expected) {
-        facts.fact(name, json!(zvf_model::header(store, name).await?));
+    let mut found = Map::new();
+    for name in expected {
+        found.insert(name.to_owned(), exact(json!(zvf_model::header(store, name).await?)));
     }
-    Ok(())
+    Ok(found.into())
 }
 
-/// Compares the further geometries of one level.
-pub(super) async fn check_composite(
-    mut facts: Facts<'_>,
+/// Returns the expected geometries of one level.
+pub(super) async fn describe_composite(
     contents: &LevelContents,
-) -> anyhow::Result<()> {
+    expected: &Value,
+) -> anyhow::Result<Value> {
     let level = &contents.reader;
     let geometries = level.geometries().await?;
-    for (name, expected) in members(facts.expected) {
-        let mut facts = facts.named(name, expected);
-        let Some(geometry) = geometries.iter().find(|geometry| geometry.name() == name) else {
-            // The first kind of a store is the level itself.
-            let is_level = level.kinds().first().is_some_and(|kind| kind.to_string() == *name);
-            facts.check(is_level, "no such geometry");
-            if is_level {
-                facts.of("positions").rows(&contents.positions());
+    let mut found = Map::new();
+    for (name, _) in members(expected) {
+        let (rows, links) = match geometries.iter().find(|geometry| geometry.name() == name) {
+            Some(geometry) => {
+                let keys: Vec<_> = geometry.chunks().await?.iter().collect();
+                let cells = geometry.positions(&keys, Caching::Once).await;
+                let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
+                let rows = cells.iter().flat_map(|cell| Rows::from_column(cell).0);
+                (Rows(rows.collect()), geometry.links().await?)
             }
-            continue;
+            None if level.kinds().first().is_some_and(|kind| kind.to_string() == *name) => {
+                (contents.positions(), None)
+            }
+            None => continue,
         };
-        let keys: Vec<_> = geometry.chunks().await?.iter().collect();
-        let cells = geometry.positions(&keys, Caching::Once).await;
-        let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let rows = Rows(cells.iter().flat_map(|cell| Rows::from_column(cell).0).collect());
-        facts.of("positions").rows(&rows);
-        if expected["links"].is_object() {
-            let links = geometry.links().await?.context("no links")?;
-            facts.of("links").rows(&Rows::from_column(&links));
-        }
+        let links = links.map(|links| Rows::from_column(&links));
+        let facts = json!({
+            "positions": rows.to_json(),
+            "vertex_count": rows.len(),
+            "links": links.as_ref().map(Rows::to_json),
+            "edge_count": links.as_ref().map(Rows::len),
+        });
+        found.insert(name.to_owned(), facts);
     }
-    Ok(())
+    Ok(found.into())
 }
 
-/// Compares objects found by their number in a segmentation.
-pub(super) async fn check_segments(
-    mut facts: Facts<'_>,
+/// Returns the expected objects, found by their number in a segmentation.
+pub(super) async fn describe_segments(
     level: &LevelReader,
     reader: &Reader,
-) -> anyhow::Result<()> {
-    let Some(list) = facts.expected.as_array() else { return Ok(()) };
+    expected: &Value,
+) -> anyhow::Result<Value> {
+    if expected.is_null() {
+        return Ok(Value::Null);
+    }
     // The offset of the root; only in stores of some writers the translation of the level is the
     // same.
     let offset = level.coordinate_offset().map_or_else(|| vec![0.0; level.axes()], <[f64]>::to_vec);
@@ -90,31 +100,35 @@ pub(super) async fn check_segments(
     let numbers = attribute.range(0..attribute.len()).await?;
     let index = level.objects().await?.context("no objects")?;
     let ids = index.ids(0..index.slots()).await?;
-    for expected in list {
+    let mut found = Vec::new();
+    for expected in list(expected) {
         let segment = &expected["segment_id"];
-        let mut facts = facts.named(segment, expected);
         let row =
             (0..ids.len()).find(|&row| facts::value_to_json(&numbers.value(row, 0)) == *segment);
-        let Some(id) = row.map(|row| ids[row]) else {
-            facts.fail("no such segment");
-            continue;
-        };
+        let id = ids[row.with_context(|| format!("no segment {segment}"))?];
         let names: Vec<String> =
             members(&expected["attributes"]).map(|(name, _)| name.to_owned()).collect();
         let query = Query::all().of_objects([id]).at_level(level.level());
-        let query = query.columns(Columns::Named(names.clone()));
-        let Some(answer) = facts.ok(reader.run(&query).await) else { continue };
-        let batch = &answer.batch;
-        facts.of("positions").rows(&shift_positions(batch.positions(), &offset));
-        for name in &names {
-            let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
-            facts.of("attributes").fact(name, json!(found));
-        }
-        // One tree: zarr-vectors loses edges between chunks here.
+        let batch = reader.run(&query.columns(Columns::Named(names.clone()))).await?.batch;
+        let attributes: Map<String, Value> = names
+            .into_iter()
+            .filter_map(|name| {
+                let digest = facts::digest(batch.field(&name)?.column.rows());
+                Some((name, digest.into()))
+            })
+            .collect();
         let edges = batch.elements().map_or(0, |elements| elements.len());
-        facts.named("edges", &json!(batch.len() - 1)).compare(edges);
+        // One tree: zarr-vectors loses edges between chunks here.
+        anyhow::ensure!(edges + 1 == batch.len(), "segment {segment}: {edges} edges");
+        found.push(json!({
+            "segment_id": given(),
+            "positions": shift_positions(batch.positions(), &offset).to_json(),
+            "attributes": attributes,
+            "edges": given(),
+            "fragments": given(),
+        }));
     }
-    Ok(())
+    Ok(found.into())
 }
 
 /// Returns the positions of a segment as zarr-vectors returns them: in world units, as `float32`.

@@ -2,45 +2,38 @@
 
 use std::collections::{HashMap, HashSet};
 
-use anyhow::Context;
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde_json::{Map, Value, json};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{LevelReader, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
-use super::cells::parse_key;
+use super::leave_rest;
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, Rows, list, members};
-use crate::report::Facts;
+use crate::facts::{self, Rows, given, members, or_error, skipped};
 
-/// Compares the links between chunks of families A and B, cell by cell.
-pub(super) async fn check_links_between_chunks(
-    mut facts: Facts<'_>,
+/// Returns the links between chunks of families A and B.
+pub(super) async fn describe_links_between_chunks(
     level: &LevelReader,
-) -> anyhow::Result<()> {
-    for (delta, expected) in members(facts.expected) {
-        let mut facts = facts.named(delta, expected);
-        let Some(family) = level.links(delta.parse::<Delta>()?).await? else {
-            facts.fail("no such family");
-            continue;
-        };
-        if !family.is_complete() {
-            continue; // another part compares this family
-        }
-        let (records, _) = read_records(&family).await?;
-        let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
-        let chunks = |record: &&Record| {
-            let mut chunks: Vec<ChunkKey> = record.ends.iter().map(|(chunk, _)| *chunk).collect();
-            chunks.sort_by(ChunkKey::cmp_numeric);
-            chunks
-        };
-        let cells: HashSet<Vec<ChunkKey>> = records.iter().map(chunks).collect();
-        facts.fact("num_links", records.len());
-        facts.fact("cells", cells.len());
-        facts.fact("link_width", family.policy().link_width());
-        facts.fact("sid_ndim", family.policy().sid_ndim());
+    delta: &str,
+) -> anyhow::Result<Value> {
+    let family = open_family(level, delta).await?;
+    if !family.is_complete() {
+        return Ok(given()); // another part compares this family
     }
-    Ok(())
+    let (records, _) = read_records(&family).await?;
+    let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
+    let chunks = |record: &&Record| {
+        let mut chunks: Vec<ChunkKey> = record.ends.iter().map(|(chunk, _)| *chunk).collect();
+        chunks.sort_by(ChunkKey::cmp_numeric);
+        chunks
+    };
+    Ok(json!({
+        "num_links": records.len(),
+        "cells": records.iter().map(chunks).collect::<HashSet<_>>().len(),
+        "link_width": family.policy().link_width(),
+        "sid_ndim": family.policy().sid_ndim(),
+    }))
 }
 
 /// A record: its endpoints in the given order, and whether it is stored within a chunk.
@@ -49,83 +42,72 @@ struct Record {
     intra: bool,
 }
 
-/// Compares every family of a level.
-pub(super) async fn check_links(
-    facts: &mut Facts<'_>,
-    level: &LevelReader,
-    contents: &LevelContents,
-) {
-    for (delta, expected) in members(&facts.expected["links"]) {
-        let mut facts = facts.named(format!("links/{delta}"), expected);
-        let compared = check_family(&mut facts, level, delta, contents).await;
-        facts.finish(compared);
+/// Returns the expected families of a level, and the values of their records within chunks.
+pub(super) async fn describe_links(contents: &LevelContents, expected: &Value) -> Value {
+    let (mut links, mut values) = (Map::new(), Map::new());
+    for (delta, expected) in members(&expected["links"]) {
+        let family = describe_family(contents, delta, expected).await;
+        links.insert(delta.to_owned(), or_error(family));
     }
-    for (name, deltas) in members(&facts.expected["link_attributes"]) {
-        for (delta, expected) in members(deltas) {
-            let mut facts = facts.named(format!("link_attributes/{name}/{delta}"), expected);
-            let compared = check_intra_values(&mut facts, level, name, delta).await;
-            facts.finish(compared);
+    for (name, deltas) in members(&expected["link_attributes"]) {
+        let mut of_name = Map::new();
+        for (delta, _) in members(deltas) {
+            let found = describe_intra_values(&contents.reader, name, delta).await;
+            of_name.insert(delta.to_owned(), or_error(found));
         }
+        values.insert(name.to_owned(), of_name.into());
     }
+    json!({"links": links, "link_attributes": values})
 }
 
 async fn open_family(level: &LevelReader, delta: &str) -> anyhow::Result<LinkFamily> {
     level.links(delta.parse::<Delta>()?).await?.context("no such family")
 }
 
-async fn check_family(
-    facts: &mut Facts<'_>,
-    level: &LevelReader,
-    delta: &str,
+/// Returns the facts of a family, with the expected attributes.
+pub(crate) async fn describe_family(
     contents: &LevelContents,
-) -> anyhow::Result<()> {
-    let (family, expected) = (open_family(level, delta).await?, facts.expected);
+    delta: &str,
+    expected: &Value,
+) -> anyhow::Result<Value> {
+    let family = open_family(&contents.reader, delta).await?;
     let policy = family.policy();
-    let fact = if expected["policy"].is_object() { &expected["policy"] } else { expected };
-    facts.named("policy", fact).known([
-        ("link_width", json!(policy.link_width())),
-        ("sid_ndim", json!(policy.sid_ndim())),
-        ("directed", json!(policy.is_directed())),
-        ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
-    ]);
+    let mut found = json!({
+        "link_width": policy.link_width(),
+        "sid_ndim": policy.sid_ndim(),
+        "directed": policy.is_directed(),
+        "store": if family.is_duplicated() { "duplicate" } else { "canonical" },
+    });
+    found["policy"] = found.clone();
     if !family.is_complete() {
-        facts.report.skip("links of a family: this backend cannot list its segments");
-        return Ok(());
+        found["records"] = skipped("links of a family: this backend cannot list its segments");
+        leave_rest(&mut found, expected);
+        return Ok(found);
     }
-    facts.known([
-        ("num_links", json!(family.num_links())),
-        ("num_physical_records", json!(family.num_physical_records())),
-        ("offset_arrays", json!(family.segments().len())),
-    ]);
-    if expected["offsets"].is_array() {
-        let names = family.segments().iter().filter_map(|segment| segment.offsets());
-        facts.fact("offsets", names.map(ToString::to_string).collect::<Vec<String>>());
-    }
+    let segments = family.segments();
+    let offsets = segments.iter().filter_map(|segment| segment.offsets());
+    found["offsets"] = offsets.map(|offsets| json!(offsets.to_string())).collect();
+    found["num_links"] = json!(family.num_links());
+    found["num_physical_records"] = json!(family.num_physical_records());
+    found["offset_arrays"] = json!(segments.len());
     let (records, parts) = read_records(&family).await?;
-    let among = |intra| records.iter().filter(|record| record.intra == intra).collect::<Vec<_>>();
     let all: Vec<&Record> = records.iter().collect();
-    for (name, found) in [
-        ("records", &all),
-        ("intra", &among(true)),
-        ("cross", &among(false)),
-        ("brute_force", &all),
-    ] {
-        facts.of(name).rows(&rows_from_records(found));
-        check_list(facts.of(name).of("list"), found);
+    found["records"] = describe_records(&all);
+    found["brute_force"] = found["records"].clone();
+    for (name, is_intra) in [("intra", true), ("cross", false)] {
+        let among = all.iter().copied().filter(|record| record.intra == is_intra);
+        found[name] = describe_records(&among.collect::<Vec<_>>());
     }
-    let name = "endpoint_positions_f64_sha256_sorted";
-    let fact = expected["records"].get(name).or_else(|| expected.get(name));
-    if let Some(fact) = fact.filter(|fact| fact.is_string()) {
-        let found = endpoint_positions(&all, contents).map(|rows| rows.sha256_sorted());
-        facts.named("endpoint_positions", fact).compare_result(found);
+    let positions = endpoint_positions(&all, contents).map(|rows| rows.sha256_sorted());
+    found["records"][ENDPOINTS] = or_error(positions);
+    found[ENDPOINTS] = found["records"][ENDPOINTS].clone();
+    let mut values = Map::new();
+    for (name, _) in members(&expected["attributes"]) {
+        let found = describe_values(&family, name, &parts, &rows_from_records(&all)).await;
+        values.insert(name.to_owned(), or_error(found));
     }
-    let all = rows_from_records(&all);
-    for (name, expected) in members(&expected["attributes"]) {
-        let mut facts = facts.named(format!("attributes/{name}"), expected);
-        let compared = check_values(&mut facts, &family, name, &parts, &all).await;
-        facts.finish(compared);
-    }
-    Ok(())
+    found["attributes"] = values.into();
+    Ok(found)
 }
 
 /// The records of one segment: the ordered positions of its cells, and their contents.
@@ -170,12 +152,12 @@ fn rows_from_records(records: &[&Record]) -> Rows {
     }))
 }
 
-fn check_list(mut facts: Facts<'_>, found: &[&Record]) {
-    let Some(expected) = facts.expected.as_array() else { return };
-    let end = |end: &Value| (parse_key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX));
-    let is_same = |(a, b): (&Value, &&Record)| list(a).map(end).eq(b.ends.iter().copied());
-    let same = expected.len() == found.len() && expected.iter().zip(found).all(is_same);
-    facts.check(same, "other records, or in another order");
+fn describe_records(records: &[&Record]) -> Value {
+    let end = |(chunk, row): &(ChunkKey, u64)| json!([chunk.components(), row]);
+    let record = |record: &&Record| record.ends.iter().map(end).collect::<Value>();
+    let mut found = rows_from_records(records).to_json();
+    found["list"] = records.iter().map(record).collect();
+    found
 }
 
 fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows> {
@@ -187,7 +169,7 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
         for (chunk, row) in &record.ends {
             let cell = cells.get(chunk).with_context(|| format!("no chunk {chunk}"))?;
             let row = *row as usize;
-            anyhow::ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
+            ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
             let point = contents::point_at(&cell.positions, row);
             bytes.extend(point.into_iter().flat_map(f64::to_le_bytes));
         }
@@ -196,41 +178,38 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
     Ok(Rows(found))
 }
 
-async fn check_values(
-    facts: &mut Facts<'_>,
+async fn describe_values(
     family: &LinkFamily,
     name: &str,
     parts: &[Part],
     records: &Rows,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Value> {
     let attribute = family.attribute(name).await?.context("no such attribute")?;
-    facts.fact("dtype", attribute.dtype().to_string());
-    let mut found = Vec::new();
+    let mut rows = Vec::new();
     for (segment, (places, cells)) in parts.iter().enumerate() {
         for column in attribute.values(segment, places, cells, Caching::Once).await {
             let column = column?.context("a segment without values")?;
-            found.extend(column.rows().map(<[u8]>::to_vec));
+            rows.extend(column.rows().map(<[u8]>::to_vec));
         }
     }
-    let found = Rows(found);
-    let shape = match attribute.width() {
-        1 => json!([found.len()]),
-        width => json!([found.len(), width]),
-    };
-    facts.fact("shape", shape);
-    facts.fact("sha256", found.sha256());
-    let fact = &facts.expected["joined_with_record_sha256_sorted"];
-    facts.named("joined", fact).compare(records.join_columns(&found).sha256_sorted());
-    Ok(())
+    let rows = Rows(rows);
+    Ok(json!({
+        "dtype": attribute.dtype().to_string(),
+        "shape": match attribute.width() {
+            1 => json!([rows.len()]),
+            width => json!([rows.len(), width]),
+        },
+        "sha256": rows.sha256(),
+        "joined_with_record_sha256_sorted": records.join_columns(&rows).sha256_sorted(),
+    }))
 }
 
-/// Compares the values of the records within chunks, in the order of the chunks.
-async fn check_intra_values(
-    facts: &mut Facts<'_>,
+/// Returns the values of the records within chunks, in the order of the chunks.
+async fn describe_intra_values(
     level: &LevelReader,
     name: &str,
     delta: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Value> {
     let family = open_family(level, delta).await?;
     let attribute = family.attribute(name).await?.context("no such attribute")?;
     let (_, parts) = read_records(&family).await?;
@@ -247,10 +226,11 @@ async fn check_intra_values(
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
-    facts.fact("cells", found.len());
-    facts.fact("bytes", found.iter().map(|(_, bytes)| bytes.len()).sum::<usize>());
-    let digest = facts::digest(found.iter().map(|(_, bytes)| bytes));
-    let fact = &facts.expected["sha256_of_cells_in_chunk_order"];
-    facts.named("sha256", fact).compare(digest);
-    Ok(())
+    Ok(json!({
+        "cells": found.len(),
+        "bytes": found.iter().map(|(_, bytes)| bytes.len()).sum::<usize>(),
+        "sha256_of_cells_in_chunk_order": facts::digest(found.iter().map(|(_, bytes)| bytes)),
+    }))
 }
+
+const ENDPOINTS: &str = "endpoint_positions_f64_sha256_sorted";

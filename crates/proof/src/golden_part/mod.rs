@@ -15,16 +15,16 @@
 
 mod answers;
 pub(crate) mod boxes;
-mod cells;
+pub(crate) mod cells;
 mod documents;
 mod extras;
-mod links;
-mod objects;
-mod tables;
+pub(crate) mod links;
+pub(crate) mod objects;
+pub(crate) mod tables;
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zvf_metadata::LayoutFamily;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
@@ -32,8 +32,8 @@ use zvf_store::Store;
 
 use crate::contents::LevelContents;
 use crate::corpus::{self, Golden};
-use crate::facts::members;
-use crate::report::{Facts, Report, Run};
+use crate::facts::{given, members, or_error};
+use crate::report::{Report, Run};
 use objects::Objects;
 
 /// Tests every golden store of `folder`, opened from a directory.
@@ -48,11 +48,16 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
 /// backend has none.
 pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
-    let mut facts = Facts::new(report, "", reference);
-    documents::check_root(facts.of("root"), store);
-    facts.fact("levels_present", json!(store.level_numbers()));
-    let compared = check_outside_levels(&mut facts, &golden.expected["composite"], store).await;
-    facts.named("beside", reference).finish(compared);
+    let found = describe_store(report, store, reference).await;
+    report.compare_tree("", reference, &found);
+    let composite = &golden.expected["composite"];
+    if composite.is_object() {
+        let found = async {
+            let level = LevelReader::open(store, LevelId(0)).await?;
+            extras::describe_composite(&LevelContents::read(level).await?, composite).await
+        };
+        report.compare_tree("composite", composite, &or_error(found.await));
+    }
     let reader = Reader::new(store.clone());
     for (number, expected) in members(&reference["levels"]) {
         let truth = if number == "0" { truth } else { &Value::Null };
@@ -61,104 +66,133 @@ pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &St
         if golden.disagreements.contains(&edges) {
             expected["read_all"]["edges"] = json!({"forest": expected["objects"]["num_objects"]});
         }
-        let mut facts = facts.named(number, &expected);
-        let compared = check_level(&mut facts, number, truth, &reader, lists).await;
-        facts.finish(compared);
+        for name in ["edges", "faces"] {
+            if truth[name].is_object() && expected["read_all"][name].is_object() {
+                expected["read_all"][name] = truth[name].clone();
+            }
+        }
+        if let Err(error) = check_level(report, number, (&expected, truth), &reader, lists).await {
+            report.fail(number, format!("{error:#}"));
+        }
     }
 }
 
-/// Compares the data of a store outside its levels.
-async fn check_outside_levels(
-    facts: &mut Facts<'_>,
-    composite: &Value,
-    store: &Store,
-) -> anyhow::Result<()> {
-    if facts.expected["parametric"].is_object() {
-        extras::check_parametric(facts.of("parametric"), store).await?;
+/// Returns the facts of a store outside its levels.
+async fn describe_store(report: &mut Report, store: &Store, expected: &Value) -> Value {
+    let mut found = json!({
+        "root": documents::describe_root(store),
+        "levels_present": store.level_numbers(),
+        "levels": given(),
+        "validator": given(), // its verdicts do not concern reading
+    });
+    let facts = &expected["parametric"];
+    if facts.is_object() {
+        found["parametric"] = or_error(extras::describe_parametric(store, facts).await);
     }
-    if facts.expected["headers"].is_object() {
-        extras::check_headers(facts.of("headers"), store).await?;
+    let facts = &expected["headers"];
+    if facts.is_object() {
+        found["headers"] = or_error(extras::describe_headers(report, store, facts).await);
     }
-    for (number, deltas) in members(&facts.expected["cross_chunk_cells"]) {
-        let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
-        let facts = facts.named(format!("{number}/cross_chunk_cells"), deltas);
-        links::check_links_between_chunks(facts, &level).await?;
+    let mut levels = Map::new();
+    for (number, deltas) in members(&expected["cross_chunk_cells"]) {
+        let mut families = Map::new();
+        for (delta, _) in members(deltas) {
+            let found = async {
+                let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
+                links::describe_links_between_chunks(&level, delta).await
+            };
+            families.insert(delta.to_owned(), or_error(found.await));
+        }
+        levels.insert(number.to_owned(), families.into());
     }
-    report_uncompared_facts(facts, "store", COMPARED_OF_STORES);
-    if composite.is_object() {
-        let contents = LevelContents::read(LevelReader::open(store, LevelId(0)).await?).await?;
-        extras::check_composite(facts.named("composite", composite), &contents).await?;
-    }
-    Ok(())
+    found["cross_chunk_cells"] = levels.into();
+    found
 }
 
 async fn check_level(
-    facts: &mut Facts<'_>,
-    number: &str,
-    truth: &Value,
+    report: &mut Report,
+    at: &str,
+    (expected, truth): (&Value, &Value),
     reader: &Reader,
     lists: bool,
 ) -> anyhow::Result<()> {
-    let number = number.parse()?;
-    let node = reader.store().level(number).await?;
-    documents::check_level(facts, reader.store(), &node);
-    let level = &LevelReader::open(reader.store(), LevelId(number)).await?;
-    // Of the kinds that the store names; or points if it names none.
+    let number = LevelId(at.parse()?);
+    let level = &LevelReader::open(reader.store(), number).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
-    let source = Asked { reader, level: LevelId(number), kind };
+    let source = Asked { reader, level: number, kind };
+    let mut found = documents::describe_level(reader.store(), level.node());
+    let boxes = format!("{at}/bbox");
     if !lists && reader.store().family() != LayoutFamily::C {
-        // Without presence lists and without a listing, only single chunks can be read.
-        facts.report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
-        boxes::check_small_boxes(facts.of("bbox"), source).await;
+        report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
+        boxes::check_small_boxes(report, &boxes, &expected["bbox"], source).await;
+        leave_rest(&mut found, expected);
+        report.compare_tree(at, expected, &found);
         return Ok(());
     }
-    cells::check_chunks(facts, level).await?;
+    add_facts(&mut found, cells::describe_chunks(level).await?);
     let contents = LevelContents::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
-        // Draco streams, which zarr-vectors cannot read back: their positions are rounded, and the
-        // vertices of faces across chunks are in several streams. The tests of queries compare the
-        // decoded data. An error about the codec is equally right.
-        let (mut facts, least) = (facts.of("vertices"), truth["vertex_count"].as_u64());
+        let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
         match contents {
-            Err(error) => facts.check(error.class() == zvf_format::Class::Unsupported, error),
+            Err(error) => {
+                report.check(&what, error.class() == zvf_format::Class::Unsupported, error);
+            }
             Ok(contents) => {
-                let found = contents.positions().len() as u64;
-                let is_whole = least.is_some_and(|least| found >= least);
-                facts.check(is_whole, format!("{found} rows of {least:?} vertices"));
+                let rows = contents.positions().len() as u64;
+                let is_whole = least.is_some_and(|least| rows >= least);
+                report.check(&what, is_whole, format!("{rows} rows of {least:?} vertices"));
             }
         }
+        leave_rest(&mut found, expected);
+        report.compare_tree(at, expected, &found);
         return Ok(());
     }
     let contents = &contents?;
-    cells::check_cells(facts, contents);
-    cells::check_vertex_columns(facts.of("vertex_attributes"), truth, contents).await?;
-    cells::check_fragment_columns(facts.of("fragment_attributes"), level).await?;
-    if let Some(expected) = truth.get("rows_sha256_sorted") {
-        let found = contents.positions().sha256_sorted();
-        Facts::new(facts.report, "truth/rows", expected).compare(found);
-    }
-    if facts.expected.get("objects").is_some() {
-        match level.objects().await? {
-            Some(index) => {
-                let found = Objects::read(&index, contents).await?;
-                objects::check_objects(facts.of("objects"), &found, contents);
-                objects::check_truth(Facts::new(facts.report, "truth", truth), &found, contents);
-            }
-            None => facts.of("objects").fail("no object index"),
+    add_facts(&mut found, cells::describe_cells(contents, expected));
+    let facts = (&expected["vertex_attributes"], truth);
+    let columns = cells::describe_columns(report, at, facts, contents).await;
+    found["vertex_attributes"] = or_error(columns);
+    let facts = &expected["fragment_attributes"];
+    found["fragment_attributes"] = or_error(cells::describe_fragment_columns(level, facts).await);
+    let mut true_facts = json!({"rows_sha256_sorted": contents.positions().sha256_sorted()});
+    if let Some(index) = level.objects().await? {
+        let objects = Objects::read(&index, contents).await?;
+        found["objects"] = objects.describe(&expected["objects"]);
+        for name in ["objects", "objects_in_path_order"] {
+            true_facts[name] = objects.describe_some(&truth[name]);
         }
+    }
+    if truth.is_object() {
+        leave_rest(&mut true_facts, truth);
+        report.compare_tree("truth", truth, &true_facts);
     }
     let attribute = async |of_groups, name: &str| match of_groups {
         true => level.group_attribute(name).await,
         false => level.object_attribute(name).await,
     };
-    let compared = tables::check_tables(facts, async || level.groups().await, attribute).await;
-    facts.named("tables", &Value::Null).finish(compared);
-    extras::check_segments(facts.of("skeleton_by_segment"), level, reader).await?;
-    links::check_links(facts, level, contents).await;
-    answers::check_answers(facts, truth, source).await;
-    boxes::check_boxes(facts.of("bbox"), source, contents).await;
-    report_uncompared_facts(facts, "level", COMPARED);
+    let tables = tables::describe_tables(expected, level.groups().await?, attribute).await;
+    add_facts(&mut found, tables?);
+    let facts = &expected["skeleton_by_segment"];
+    found["skeleton_by_segment"] = or_error(extras::describe_segments(level, reader, facts).await);
+    add_facts(&mut found, links::describe_links(contents, expected).await);
+    add_facts(&mut found, answers::describe_answers(expected, source).await);
+    boxes::check_boxes(report, &boxes, &expected["bbox"], source, contents).await;
+    found["bbox"] = given();
+    report.compare_tree(at, expected, &found);
     Ok(())
+}
+
+fn add_facts(found: &mut Value, more: Value) {
+    members(&more).for_each(|(name, fact)| found[name] = fact.clone());
+}
+
+/// Leaves out the comparison of all expected facts that were not looked for.
+fn leave_rest(found: &mut Value, expected: &Value) {
+    for (name, _) in members(expected) {
+        if found.get(name).is_none() {
+            found[name] = given();
+        }
+    }
 }
 
 /// Who reads what.
@@ -175,23 +209,3 @@ impl Asked<'_> {
         Query::all().of_kind(self.kind).at_level(self.level)
     }
 }
-
-/// Reports the facts that are not compared.
-fn report_uncompared_facts(facts: &mut Facts<'_>, what: &str, compared: &str) {
-    let is_compared = |name: &str| compared.split_whitespace().any(|known| known == name);
-    for (name, _) in members(facts.expected).filter(|(name, _)| !is_compared(name)) {
-        facts.report.skip(format!("{name} of a {what}: nothing here compares it"));
-    }
-}
-
-/// The facts of a whole store that are compared, and the verdicts of a validator, which do not
-/// concern reading.
-const COMPARED_OF_STORES: &str =
-    "cross_chunk_cells headers levels levels_present parametric root validator";
-
-/// The facts of a level that this part compares.
-const COMPARED: &str = "
-    bbox cells chunk_count chunks chunks_sha256 effective_bin_shape effective_chunk_shape
-    fragment_attributes fragments grid group_attributes groups link_attributes links meta
-    object_attributes objects read_all read_groups read_objects scale skeleton_by_segment
-    translation vertex_attributes vertex_dtype vertices";

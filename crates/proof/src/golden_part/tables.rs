@@ -1,70 +1,64 @@
 //! Groups of objects, and values of objects and of groups: of a level, and of parametric objects.
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zvf_error::Result;
 use zvf_model::{Groups, Members, RowAttribute};
 
-use crate::facts::{self, Rows, list, members};
-use crate::report::Facts;
+use crate::facts::{self, Rows, list, members, or_error};
 
-/// Compares groups, values of objects and values of groups. `attribute` gives the values, of groups
-/// or of objects.
-pub(super) async fn check_tables(
-    facts: &mut Facts<'_>,
-    groups: impl AsyncFnOnce() -> Result<Option<Groups>>,
+/// Returns groups, and the expected values of objects and of groups. `attribute` gives the values,
+/// of groups or of objects.
+pub(super) async fn describe_tables(
+    expected: &Value,
+    groups: Option<Groups>,
     attribute: impl AsyncFn(bool, &str) -> Result<Option<RowAttribute>>,
-) -> anyhow::Result<()> {
-    if facts.expected["groups"].is_array() {
-        let groups = groups().await?.context("no groups")?;
-        let all: Vec<u64> = (0..groups.len()).collect();
-        let found: Vec<Value> = groups.members(&all).await?.iter().map(members_to_json).collect();
-        facts.fact("groups", found);
+) -> anyhow::Result<Value> {
+    let mut found = Map::new();
+    if let Some(groups) = groups {
+        let all = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
+        found.insert("groups".to_owned(), all.iter().map(members_to_json).collect());
     }
     for (part, of_groups) in [("object_attributes", false), ("group_attributes", true)] {
-        let mut facts = facts.of(part);
-        for (name, expected) in members(facts.expected) {
-            let mut facts = facts.named(name, expected);
+        let mut values = Map::new();
+        for (name, expected) in members(&expected[part]) {
             let attribute = attribute(of_groups, name).await?;
-            let attribute = attribute.with_context(|| format!("no {}", facts.at))?;
-            check_values(&mut facts, &attribute).await?;
+            let attribute = attribute.with_context(|| format!("no {part}/{name}"))?;
+            let described = describe_values(&attribute, expected).await;
+            values.insert(name.to_owned(), or_error(described));
         }
+        found.insert(part.to_owned(), values.into());
     }
-    Ok(())
+    Ok(found.into())
 }
 
-fn members_to_json(members: &Members) -> Value {
+pub(crate) fn members_to_json(members: &Members) -> Value {
     match members {
         Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
         Members::Range { start, stop } => json!({"range": [start, stop]}),
     }
 }
 
-async fn check_values(facts: &mut Facts<'_>, attribute: &RowAttribute) -> anyhow::Result<()> {
+/// Returns the values, in the form of the corpus: a list of them, or their facts.
+pub(crate) async fn describe_values(attribute: &RowAttribute, expected: &Value) -> Result<Value> {
     let values = attribute.range(0..attribute.len()).await?;
     let column = values.column();
     let rows_like = |like: &Value| {
         let scalar = !like.get(0).is_some_and(Value::is_array);
         facts::head_to_json(column, like.as_array().map_or(0, Vec::len), scalar)
     };
-    if facts.expected.is_array() {
-        facts.compare(rows_like(facts.expected));
-        return Ok(());
+    if expected.is_array() {
+        return Ok(rows_like(expected));
     }
-    // The contents of a row past the end.
     let beyond = attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
-    facts.each(&[], |name, expected| {
-        Some(match name {
-            "dtype" => json!(attribute.dtype().to_string()),
-            "shape" if list(expected).count() == 1 => json!([column.len()]),
-            "shape" => json!([column.len(), column.width()]),
-            "sha256" => json!(Rows::from_column(column).sha256()),
-            "head" | "values" => rows_like(expected),
-            "absent_rows" => json!(values.absent_rows()),
-            "fill_value" if expected.is_null() => Value::Null, // none was declared
-            "fill_value" => facts::value_to_json(&beyond.column().value(0, 0)),
-            _ => return None,
-        })
-    });
-    Ok(())
+    let shape = [column.len(), column.width() as usize];
+    Ok(json!({
+        "dtype": attribute.dtype().to_string(),
+        "shape": shape[..list(&expected["shape"]).count().min(2)],
+        "sha256": Rows::from_column(column).sha256(),
+        "head": rows_like(&expected["head"]),
+        "values": rows_like(&expected["values"]),
+        "absent_rows": values.absent_rows(),
+        "fill_value": facts::value_to_json(&beyond.column().value(0, 0)),
+    }))
 }

@@ -1,9 +1,8 @@
 //! `scale`: the cost of opening, planning and searching a store with millions of chunks.
 //!
-//! The store comes from a generator behind the interface of object stores (`synthetic`): its
-//! documents are like those of a real one, and its chunks are generated on request. Each step runs
-//! on stores with more and more chunks, with a new handle or a warm one, and its requests and
-//! memory are printed:
+//! The store is written into memory (`points`): four points in each chunk, which are one object.
+//! Each step runs on stores with more and more chunks, with a new handle or a warm one, and its
+//! requests and memory are printed:
 //!
 //! ```text
 //! open            documents of the root, the level and its first arrays
@@ -18,19 +17,20 @@
 //! chunks in the document of each array. So do ids of objects, 8 bytes each, which are read as a
 //! whole when the first object is looked up.
 
+mod points;
 mod refresh;
-mod synthetic;
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use object_store::path::Path;
+use archives::faults::FaultStore;
 use tokio::runtime::Runtime;
 use zvf_model::{Bounds, ObjectId};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
+use zvf_write::{WriteOptions, Writer};
 
-use self::synthetic::{POINTS, ROWS, RequestCounts, SHARD, Synthetic};
+use self::points::{POINTS, SHARD, schema, write_points};
 use crate::{HEAP, Report};
 
 /// What opening, planning and finding ask of a store of millions of chunks.
@@ -55,17 +55,17 @@ impl Scale {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let mut before: Option<(u64, Vec<Step>)> = None;
         for shards in list_sizes(self.chunks) {
-            let store = Synthetic::new(shards);
-            let steps = measure_steps(&store)?;
+            let (side, steps) = (shards * SHARD, measure_steps(shards * SHARD)?);
+            let chunks = side.pow(3);
             for step in &steps {
-                report.print_note(&format_step(&store, step));
+                report.print_note(&format_step(chunks, step));
             }
             if let Some((fewer, before)) = &before {
                 for (small, large) in before.iter().zip(&steps) {
-                    report.count(compare_steps(small, large, store.chunks() - fewer));
+                    report.count(compare_steps(small, large, chunks - fewer));
                 }
             }
-            before = Some((store.chunks(), steps));
+            before = Some((chunks, steps));
         }
         let mut smaller: Option<refresh::Refreshed> = None;
         for side in [16, 32, 64] {
@@ -95,31 +95,61 @@ fn list_sizes(chunks: u64) -> Vec<u64> {
     sizes
 }
 
-/// Runs every step on one store.
-fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
+/// The requests of one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RequestCounts {
+    /// Requests for documents, and their bytes.
+    documents: (u64, u64),
+    /// Requests for chunks of any array, and their bytes.
+    chunks: (u64, u64),
+    lists: u64,
+}
+
+/// Returns the requests since the last call.
+fn take_requests(backend: &FaultStore) -> RequestCounts {
+    let mut counts = RequestCounts::default();
+    for request in backend.requests() {
+        let counter = match request.what {
+            "get" | "head" if request.path.ends_with("zarr.json") => &mut counts.documents,
+            "get" | "head" => &mut counts.chunks,
+            _ => {
+                counts.lists += 1;
+                continue;
+            }
+        };
+        *counter = (counter.0 + 1, counter.1 + request.bytes);
+    }
+    backend.forget();
+    counts
+}
+
+/// Writes a store with `side` chunks on each axis, and runs every step on it.
+fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
     let (runtime, mut steps) = (Runtime::new()?, Vec::new());
+    let backend = Arc::new(FaultStore::new());
+    runtime.block_on(async {
+        let (objects, options) = (Arc::clone(&backend) as _, WriteOptions::default());
+        let writer = Writer::in_object_store(objects, "a.zv", schema()?, options).await?;
+        write_points(writer, side, true).await
+    })?;
+    backend.forget();
     let mut step = |name, shards, work: &mut dyn FnMut() -> anyhow::Result<()>| {
-        store.take_requests();
         HEAP.reset_peak_usage();
         let held = HEAP.current_usage();
         work()?;
         let peak = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
-        steps.push(Step { name, shards, requests: store.take_requests(), peak });
+        steps.push(Step { name, shards, requests: take_requests(&backend), peak });
         anyhow::Ok(())
     };
     let mut opened = None;
-    let (behind, options) = (Arc::clone(store), OpenOptions::default());
     step("open", 1, &mut || {
-        let behind: Arc<dyn object_store::ObjectStore> = Arc::clone(&behind) as _;
-        opened = Some(runtime.block_on(Store::from_object_store(
-            behind,
-            &Path::from(""),
-            options.clone(),
-        ))?);
+        let (objects, options) = (Arc::clone(&backend) as _, OpenOptions::default());
+        opened =
+            Some(runtime.block_on(Store::from_object_store(objects, &"a.zv".into(), options))?);
         Ok(())
     })?;
     let reader = Reader::new(opened.context("it is opened")?);
-    for (name, first) in [("a box", store.side() / 2 + 3), ("another box", 3)] {
+    for (name, first) in [("a box", side / 2 + 3), ("another box", 3)] {
         let low = first as f64;
         step(name, count_crossed_shards(first), &mut || {
             let bounds = Bounds::new(&[low; 3], &[low + 1.999; 3])?;
@@ -128,10 +158,9 @@ fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
             Ok(())
         })?;
     }
-    let id = store.chunks() / 2 + 11;
+    let id = ObjectId((side.pow(3) / 2 + 11) as i64);
     step("an object", 1, &mut || {
-        let answer =
-            runtime.block_on(reader.run(&Query::all().of_objects([ObjectId(id as i64)])))?.batch;
+        let answer = runtime.block_on(reader.run(&Query::all().of_objects([id])))?.batch;
         ensure!(answer.len() as u64 == POINTS, "{} points of the object", answer.len());
         Ok(())
     })?;
@@ -139,11 +168,10 @@ fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
 }
 
 /// Describes the requests of a step.
-fn format_step(store: &Synthetic, step: &Step) -> String {
+fn format_step(all: u64, step: &Step) -> String {
     let RequestCounts { documents, chunks, lists } = &step.requests;
     format!(
-        "{} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
-        store.chunks(),
+        "{all} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
         step.name,
         documents.0,
         documents.1,
@@ -190,6 +218,8 @@ fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Rows per chunk of manifests; one of ids has no fewer.
+const ROWS: u64 = 16_384;
 /// Bytes of an id.
 const ID_BYTES: u64 = 8;
 
@@ -202,9 +232,8 @@ mod tests {
 
     #[test]
     fn requests_do_not_grow_with_the_store() {
-        let stores = [4, 8].map(Synthetic::new);
-        let [small, large] = stores.each_ref().map(|store| measure_steps(store).unwrap());
-        let objects = stores[1].chunks() - stores[0].chunks();
+        let [small, large] = [4, 8].map(|shards| measure_steps(shards * SHARD).unwrap());
+        let objects = (8 * SHARD).pow(3) - (4 * SHARD).pow(3);
         for (small, large) in small.iter().zip(&large) {
             compare_steps(small, large, objects).unwrap();
         }

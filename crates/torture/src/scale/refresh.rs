@@ -9,14 +9,11 @@
 use anyhow::{Context as _, ensure};
 use archives::peers::read_figure;
 use tokio::runtime::Runtime;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Kind};
 use zvf_pyramid::{Options, PyramidEvent, Reuse, Stale, build_reusing};
 use zvf_store::BuildOptions;
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_write::{WriteOptions, Writer};
 
-use super::synthetic::{POINTS, SHARD};
+use super::points::{schema, write_points};
 use crate::HEAP;
 
 /// The cost of one refresh.
@@ -72,9 +69,12 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
     let path = folder.path().join("points.zarrvectors");
     let address = path.to_str().context("a path that is no text")?;
     let runtime = Runtime::new()?;
-    runtime.block_on(create_store(address, side))?;
-    let options = Options { levels: Some(1), size: Some(1.0), ..Options::default() };
     let build = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    runtime.block_on(async {
+        let options = WriteOptions { build: build.clone(), ..WriteOptions::default() };
+        write_points(Writer::create(address, schema()?, options).await?, side, false).await
+    })?;
+    let options = Options { levels: Some(1), size: Some(1.0), ..Options::default() };
     runtime.block_on(zvf_pyramid::build(address, &options, &build, |_| {}))?;
     let files = archives::tree(&path).len() as u64;
     let low = side as f64 / 2.0;
@@ -104,30 +104,6 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
         read_bytes: after[1] - before[1],
         peak_bytes: peak - held,
     })
-}
-
-/// Writes [`POINTS`] points into each of `side`³ chunks.
-async fn create_store(address: &str, side: u64) -> anyhow::Result<()> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[1.0; 3])?)?;
-    let schema = schema.with_shard_shape(&[SHARD; 3])?;
-    let build = BuildOptions { sync: false, ..BuildOptions::default() };
-    let options = WriteOptions { build, ..WriteOptions::default() };
-    let mut writer = Writer::create(address, schema, options).await?;
-    for x in 0..side {
-        let mut values = Vec::new();
-        for chunk in 0..side * side {
-            let low = [x, chunk / side, chunk % side];
-            for point in 0..POINTS {
-                let offset = 0.2 * (1.0 + point as f32);
-                values.extend(low.iter().flat_map(|low| (*low as f32 + offset).to_le_bytes()));
-            }
-        }
-        let positions = Column::new(Dtype::FLOAT32, 3, values.into())?;
-        writer.push(&Batch::new(Kind::PointCloud, positions))?;
-    }
-    writer.finish().await?;
-    Ok(())
 }
 
 /// Returns the read calls and the bytes read of this process, as the system counts them.
