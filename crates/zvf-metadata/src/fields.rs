@@ -180,7 +180,7 @@ pub(super) fn as_integer(value: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::string::{String, ToString};
+    use std::string::String;
 
     use serde_json::json;
 
