@@ -127,7 +127,7 @@ pub struct Request {
     pub range: Option<String>,
     /// Whether the request has a condition.
     pub conditional: bool,
-    /// The bytes of the answer to a get.
+    /// The bytes that a reply to a get sends, or to a head describes.
     pub bytes: u64,
 }
 
@@ -182,11 +182,9 @@ impl State {
 
     /// Returns the time from the first put to the last put of `path`.
     fn age_at_put(&self, path: &Path) -> Duration {
-        let put = self.puts.iter().rev().find(|(other, _)| other == path);
-        match (self.begun, put) {
-            (Some(begun), Some((_, put))) => put.saturating_duration_since(begun),
-            _ => Duration::ZERO,
-        }
+        let put = self.puts.iter().rfind(|(other, _)| other == path);
+        let ends = self.begun.zip(put);
+        ends.map_or(Duration::ZERO, |(begun, (_, put))| put.saturating_duration_since(begun))
     }
 }
 
@@ -213,8 +211,7 @@ impl FaultStore {
     /// Returns all objects by their paths, uncounted and without faults.
     pub async fn objects(&self) -> BTreeMap<String, Bytes> {
         let mut objects = BTreeMap::new();
-        let listed: Vec<_> = self.inner.list(None).collect().await;
-        for meta in listed {
+        for meta in self.inner.list(None).collect::<Vec<_>>().await {
             let path = meta.expect("memory is listed").location;
             let got = self.inner.get(&path).await.expect("it was listed");
             objects.insert(path.to_string(), got.bytes().await.expect("bytes of memory are whole"));
@@ -262,10 +259,8 @@ impl FaultStore {
 
     /// Sets whether the store accepts conditions of puts and ignores them.
     pub fn ignore_conditions(&self, is_blind: bool) {
-        let known = !is_blind;
-        let conditions =
-            Conditions { if_none_match: known, if_match: known, ..Conditions::default() };
-        self.set_conditions(conditions);
+        let [if_none_match, if_match] = [!is_blind; 2];
+        self.set_conditions(Conditions { if_none_match, if_match, ..Conditions::default() });
     }
 
     /// Sets the put conditions that the store supports.
@@ -409,10 +404,8 @@ impl FaultStore {
         // The Unix epoch plus the time of the put.
         reply.meta.last_modified = Default::default();
         reply.meta.last_modified += self.state().age_at_put(path);
-        if what == "get" {
-            let mut state = self.state();
-            let asked = state.requests.iter_mut().rfind(|asked| asked.path == path.as_ref());
-            asked.into_iter().for_each(|asked| asked.bytes += reply.range.end - reply.range.start);
+        if let Some(asked) = self.state().requests.iter_mut().rfind(|r| r.path == path.as_ref()) {
+            asked.bytes += reply.range.end - reply.range.start;
         }
         let Some(fault) = fault else { return Ok(reply) };
         let (meta, range) = (reply.meta.clone(), reply.range.clone());

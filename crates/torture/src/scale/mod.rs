@@ -21,16 +21,17 @@ mod points;
 mod refresh;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use archives::faults::FaultStore;
-use tokio::runtime::Runtime;
 use zvf_model::{Bounds, ObjectId};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::{WriteOptions, Writer};
 
 use self::points::{POINTS, SHARD, schema, write_points};
+use crate::remote::create_runtime;
 use crate::{HEAP, Report};
 
 /// What opening, planning and finding ask of a store of millions of chunks.
@@ -117,7 +118,8 @@ fn take_requests(backend: &FaultStore) -> RequestCounts {
                 continue;
             }
         };
-        *counter = (counter.0 + 1, counter.1 + request.bytes);
+        let sent = if request.what == "get" { request.bytes } else { 0 };
+        *counter = (counter.0 + 1, counter.1 + sent);
     }
     backend.forget();
     counts
@@ -125,7 +127,7 @@ fn take_requests(backend: &FaultStore) -> RequestCounts {
 
 /// Writes a store with `side` chunks on each axis, and runs every step on it.
 fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
-    let (runtime, mut steps) = (Runtime::new()?, Vec::new());
+    let (runtime, mut steps) = (create_runtime()?, Vec::new());
     let backend = Arc::new(FaultStore::new());
     runtime.block_on(async {
         let (objects, options) = (Arc::clone(&backend) as _, WriteOptions::default());
@@ -137,6 +139,8 @@ fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
         HEAP.reset_peak_usage();
         let held = HEAP.current_usage();
         work()?;
+        // The clock goes on when nothing is under way: what is read ahead belongs to the step.
+        runtime.block_on(async { tokio::time::sleep(Duration::from_secs(1)).await });
         let peak = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
         steps.push(Step { name, shards, requests: take_requests(&backend), peak });
         anyhow::Ok(())
