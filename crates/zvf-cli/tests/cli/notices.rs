@@ -72,7 +72,8 @@ fn all_notices_of_the_sources_are_known() {
     let (mut sources, mut known) = (Vec::new(), squeeze(TABLE));
     for path in rust_files(crates) {
         let text = fs::read_to_string(&path).unwrap();
-        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+        let inside = path.strip_prefix(crates).unwrap();
+        let is_test = inside.components().any(|part| part.as_os_str() == "tests")
             || path.file_name().is_some_and(|name| name == "tests.rs");
         let tests =
             if is_test { 0 } else { text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len()) };
@@ -87,7 +88,7 @@ fn all_notices_of_the_sources_are_known() {
             assert!(known.contains(&notice), "{line}: {notice:?}: add it to tests/cli/notices.txt");
         }
     }
-    assert!(count > 100, "{count} notices were found");
+    assert!(count > 90, "{count} notices were found");
     for line in TABLE.lines().filter_map(|line| line.strip_prefix("elsewhere ")) {
         let (test, notice) = line.split_once(' ').unwrap();
         let is_there = sources.iter().any(|(_, text)| squeeze(text).contains(&squeeze(notice)));
