@@ -23,10 +23,12 @@ const fn to_f32(x: f64) -> f32 {
 }
 
 pub(super) fn value(value: Value) -> Json {
-    match value {
-        Value::Float(x) if !x.is_finite() => x.to_string().into(),
-        value => Json::from(&value),
+    if let Value::Float(x) = value
+        && !x.is_finite()
+    {
+        return x.to_string().into();
     }
+    Json::from(&value)
 }
 
 /// Returns one value, or a list if a row has several.
