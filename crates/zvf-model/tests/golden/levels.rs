@@ -186,7 +186,7 @@ fn objects(case: &LevelCase) -> usize {
     let followed = inline(level.follow(&index, &rows)).unwrap();
     for (object, manifest) in followed.objects.iter().zip(&manifests) {
         let chunk = |at: usize| *followed.chunks[at].chunk();
-        let runs = object.runs.iter().map(|run| (chunk(run.chunk), run.fragment as u64));
+        let runs = object.runs.iter().map(|run| (chunk(run.chunk), run.fragment));
         assert!(runs.eq(manifest.references()), "{name} object {}", object.id);
     }
     ids.len()

@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn refuses_broken_files() {
         check_broken("copc", |path| {
-            let reader = open(Input::path(path), Some(&COPC), &ReadOptions::default())?;
-            reader.map(|piece| piece.map(drop)).collect()
+            let mut reader = open(Input::path(path), Some(&COPC), &ReadOptions::default())?;
+            reader.try_for_each(|piece| piece.map(drop))
         });
     }
 
