@@ -413,20 +413,13 @@ fn part(range: ByteRange, size: u64) -> (u64, u64) {
 
 pub(super) use self::file::Stamp;
 
-/// Runs `work` on a blocking thread of the current runtime, or on this thread if there is none.
+/// Runs `work` on a blocking thread of the current runtime, or on this thread if there is none. Its panic is raised here.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    match Handle::try_current() {
-        Ok(runtime) => propagate_panic(runtime.spawn_blocking(work).await, op),
-        Err(_) => Ok(work()),
-    }
-}
-
-/// Returns the result of a blocking thread, or resumes its panic on this thread.
-fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: &'static str) -> Result<T> {
-    result.map_err(|error| match error.try_into_panic() {
+    let Ok(runtime) = Handle::try_current() else { return Ok(work()) };
+    runtime.spawn_blocking(work).await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => runtime_stopped_error(op),
     })
