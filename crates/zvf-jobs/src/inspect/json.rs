@@ -23,12 +23,8 @@ const fn to_f32(x: f64) -> f32 {
 }
 
 pub(super) fn value(value: Value) -> Json {
-    if let Value::Float(x) = value
-        && !x.is_finite()
-    {
-        return x.to_string().into();
-    }
-    Json::from(&value)
+    let Value::Float(x) = value else { return Json::from(&value) };
+    if x.is_finite() { x.into() } else { x.to_string().into() }
 }
 
 /// Returns one value, or a list if a row has several.

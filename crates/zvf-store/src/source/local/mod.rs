@@ -413,7 +413,8 @@ fn part(range: ByteRange, size: u64) -> (u64, u64) {
 
 pub(super) use self::file::Stamp;
 
-/// Runs `work` on a blocking thread of the current runtime, or on this thread if there is none. Its panic is raised here.
+/// Runs `work` on a blocking thread of the current runtime, or on this thread if there is none. Its
+/// panic is raised here.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
