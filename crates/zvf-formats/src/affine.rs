@@ -12,6 +12,7 @@ impl Affine {
         Self([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]);
 
     /// Maps a point.
+    #[inline]
     pub fn apply(&self, [x, y, z]: [f64; 3]) -> [f64; 3] {
         self.0.map(|[a, b, c, d]| a * x + b * y + c * z + d)
     }

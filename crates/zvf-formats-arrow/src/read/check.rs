@@ -68,7 +68,7 @@ fn check_message(source: &mut RandomFile, at: u64, size: u64) -> Result<u64> {
         }
         if is_compressed && len >= 8 {
             let raw = source.read(start + offset, 8, "the size of a buffer")?;
-            let claimed = RecordNumbers::new(&raw).i64(0);
+            let claimed = RecordNumbers::new(&raw).u64(0).cast_signed();
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = FilePlace::Byte(start + offset);

@@ -151,12 +151,8 @@ impl<'a> RecordNumbers<'a> {
         i32::from_le_bytes(self.bytes_at(at))
     }
 
-    /// Returns the `i64` at an offset.
-    pub fn i64(self, at: usize) -> i64 {
-        i64::from_le_bytes(self.bytes_at(at))
-    }
-
     /// Returns the `f32` at an offset.
+    #[inline]
     pub fn f32(self, at: usize) -> f32 {
         f32::from_le_bytes(self.bytes_at(at))
     }

@@ -77,6 +77,7 @@ impl Values {
     }
 
     /// Adds bytes of values in the byte order of the type.
+    #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -101,10 +101,10 @@ impl Compression {
         }
         let first = start + 8;
         let raw = source.read(start, 8, "where the chunk table is")?;
-        let mut table_at = RecordNumbers::new(&raw).i64(0);
+        let mut table_at = RecordNumbers::new(&raw).u64(0).cast_signed();
         if table_at == -1 {
             let raw = source.read(end - 8, 8, "where the chunk table is")?;
-            table_at = RecordNumbers::new(&raw).i64(0);
+            table_at = RecordNumbers::new(&raw).u64(0).cast_signed();
         }
         let table_at_inside =
             u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
