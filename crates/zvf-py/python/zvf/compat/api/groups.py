@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,7 @@ class GroupCatalog(Mapping[str, ObjectGroup]):
         if not self._level.vertex_count:
             return []
         native = self._level.dataset.store._shared.dataset()._native
-        return json.loads(native.groups(self._level.index, 2**31).wait())
+        return native.groups(self._level.index, 2**31).wait()
 
     def _members(self, view: Mapping[str, Any]) -> list[int] | range:
         return view["ids"] if view["ids"] is not None else range(*view["range"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ class ObjectCatalog:
             return []
         native = self._level.dataset.store._shared.dataset()._native
         with translating(ArrayError):
-            return json.loads(native.objects(self._level.index, ids, references).wait())
+            return native.objects(self._level.index, ids, references).wait()
 
     def __len__(self) -> int:
         if not self._level.vertex_count:
