@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns rows 0, 1, 2, … with further coordinates, one of which is `outlier` if it is given.
+    /// Returns rows whose first coordinate counts from 0. `outlier` replaces one coordinate.
     fn rows(count: usize, axes: usize, outlier: Option<(usize, usize, f64)>) -> [Column; 2] {
         let position = |row: usize| (0..axes).map(move |axis| [row as f64, -2.0, 0.5][axis % 3]);
         let mut numbers: Vec<f64> = (0..count).flat_map(position).collect();

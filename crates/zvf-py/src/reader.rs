@@ -47,7 +47,7 @@ pub(crate) fn open(
     })
 }
 
-/// What a query will read, with the text of it.
+/// The plan of a query, and its text.
 #[derive(Serialize)]
 struct Planned {
     text: String,

@@ -134,7 +134,7 @@ pub(crate) async fn describe_column(
     let rows = contents.rows_in_order(&values.iter().collect::<Vec<_>>());
     let field = attribute.field(Column::empty(attribute.dtype(), attribute.width())?);
     let path = format!("vertex_attributes/{name}");
-    let cells = contents.reader.node().cells(&path).await.ok().flatten();
+    let cells = contents.reader.node().cells(&path).await?;
     let labels = |categories: &Categories| {
         categories.values().iter().map(facts::value_to_json).collect::<Vec<_>>()
     };

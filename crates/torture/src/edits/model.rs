@@ -214,7 +214,7 @@ fn commit_transaction(
         return Ok(None);
     }
     let last = 2 + lines.len() as u64;
-    let reply = editor.line(last, r#"{"op":"commit"}"#)?.unwrap_or_default();
+    let reply = editor.line(last, r#"{"op":"commit"}"#)?.context("a commit has a reply")?;
     Ok(reply["head"].as_u64().filter(|_| reply["changed"] == true))
 }
 

@@ -84,7 +84,8 @@ async fn run_queries(reader: &Reader) -> usize {
     answered
 }
 
-/// What is stored in place of a cell, or of the value at a JSON pointer of a document.
+/// Replaces the blobs of a cell, or the value at a JSON pointer of a document. A store without the
+/// file stays as it is.
 enum Change {
     Blobs(Vec<Vec<u8>>),
     Json(&'static str, Value),
