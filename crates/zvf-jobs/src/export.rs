@@ -254,7 +254,8 @@ impl Export {
         }
         let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
         for object in batch.parts().objects().iter().copied().chain(owners) {
-            if self.seen.insert(object) {
+            // Most vertices have the owner of the vertex before them.
+            if self.objects.last() != Some(&object) && self.seen.insert(object) {
                 self.objects.push(object);
             }
         }

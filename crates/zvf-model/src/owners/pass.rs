@@ -135,10 +135,10 @@ impl<'a> Pass<'a> {
     }
 
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<()> {
-        let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
+        let row = u32::try_from(manifest.row()).expect("the number of rows is checked by `run`");
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
         for block in manifest.view().blocks().filter(|block| !block.fragments.is_empty()) {
-            let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
+            let key = chunk_key(block.chunk.iter().map(|c| c.get()));
             let mut place = None; // for crossings alone, only their chunks are looked up
             if !matches!(self.scope, Scope::Crossings) {
                 place = match &before {
@@ -181,7 +181,7 @@ impl<'a> Pass<'a> {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            (_, fragments) = chunks[at];
+            fragments = fragments.min(chunks[at].1);
         }
         check(named, fragments)?;
         loop {
@@ -200,7 +200,7 @@ impl<'a> Pass<'a> {
             }
         }
         self.owners.extend(named.iter().map(|fragment| {
-            let fragment = u32::try_from(fragment).unwrap_or(u32::MAX); // checked above
+            let fragment = u32::try_from(fragment).expect("larger numbers are refused above");
             (place, Owner { fragment, row })
         }));
         Ok(())

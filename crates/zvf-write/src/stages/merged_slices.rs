@@ -294,7 +294,9 @@ impl MergedSlices {
         let mut loaded = LoadedChunk::default();
         let mut all = Vec::new();
         for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
-            let Some(Source::File(source)) = self.sources.get(*number) else { continue };
+            let Source::File(source) = &self.sources[*number] else {
+                unreachable!("the rows of a window are read from files")
+            };
             let mut base = to_u64(all.len());
             let (mut batch, runs) = self.decode_span(source, stored)?;
             let starts_line = runs.first().is_some_and(|run| run.starts_line);
