@@ -518,18 +518,11 @@ impl Geometry {
     /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
     fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
-        if column.is_kept() {
-            return self.piece_segment(piece);
-        }
-        if column.name == "object_id" {
-            let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => self.objects.id(object),
-                (None, [owner]) => self.objects.id(*owner),
-                (None, []) => -1,
-                (None, _) => -2,
-            };
-            let bytes = column.ty.scalar.encode_id(owner);
-            return bytes.at(&column.array.path);
+        let changed = piece.changed.map(|(object, _)| [object]);
+        let owners = changed.as_ref().map_or(&*piece.owners, |object| object);
+        let kept = self.objects.owner_value((&column.name, &column.ty), owners);
+        if let Some(value) = kept.at(&column.array.path)? {
+            return Ok(value);
         }
         let came_from = || -> Option<(u32, u32)> {
             if let Some(old) = piece.old {

@@ -114,9 +114,6 @@ impl Transaction {
                 continue;
             }
             objects.drop_rows(rows);
-            for column in &mut geometry.object_columns {
-                column.array.resize(rows);
-            }
         }
         Ok(())
     }
