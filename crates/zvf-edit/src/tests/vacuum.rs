@@ -365,3 +365,13 @@ fn refuses_bytes_of_no_task() {
     }
     assert!(archives::tree(store.path()) == before);
 }
+
+#[test]
+fn a_vacuum_holds_few_chunks_at_once() {
+    for (id, bytes) in [("sl3_streamlines", 30_000), ("pc3_basic", 5000)] {
+        let store = Unpacked::new(id);
+        put_waste(store.path());
+        let place = Place::from(store.path()).with_memory_limit(bytes);
+        assert_eq!(vacuum(place, false).unwrap()["changed"], true, "{id}");
+    }
+}
