@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
+use crate::data_repair::encode_spans;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
@@ -443,12 +443,8 @@ impl Geometry {
         if pieces.iter().all(|piece| piece.vertices.is_empty()) {
             return Ok(payload);
         }
-        let mut index = FragmentIndexBuilder::new();
-        let mut row = 0_u64;
+        payload[1] = encode_spans(pieces.iter().map(|piece| to_u64(piece.vertices.len())))?;
         for piece in pieces {
-            let count = to_u64(piece.vertices.len());
-            index.push_range(row, count)?;
-            row += count;
             for v in &piece.vertices {
                 payload[0].extend_from_slice(self.position_bytes(*v));
             }
@@ -456,7 +452,6 @@ impl Geometry {
                 bytes.extend(self.fragment_value(c, chunk, piece)?);
             }
         }
-        payload[1] = index.encode();
         for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
             let mut vertices = pieces.iter().flat_map(|piece| &piece.vertices);
             if column.is_loaded {
