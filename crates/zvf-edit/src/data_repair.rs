@@ -7,13 +7,14 @@
 //! ```
 
 use serde_json::{Value as Json, json};
-use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
+use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::Offsets;
 use zvf_format::link::{self, Body, LinkCell, RowShape};
 use zvf_format::{Class, num};
 use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail, refused};
 use crate::indexes::{Objects, columns_path, open_row_columns, read_count};
@@ -250,16 +251,6 @@ fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Result<Vec<u8>> {
         return fail(Class::CountMismatch, text);
     }
     Ok(order.iter().flat_map(|row| bytes[row * size..][..size].iter().copied()).collect())
-}
-
-/// Encodes consecutive spans of these lengths.
-pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
-    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
-    for count in counts {
-        index.push_range(start, count)?;
-        start += count;
-    }
-    Ok(index.encode())
 }
 
 /// The statement of a level, and the token of a store, that links are grouped by fragment.

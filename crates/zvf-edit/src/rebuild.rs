@@ -19,8 +19,8 @@ use serde_json::json;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
-use crate::data_repair::encode_spans;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
