@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
 
@@ -147,6 +147,16 @@ pub(crate) fn first_rows(
 /// Counts the fragments of a chunk.
 pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
     Some(FragmentIndex::parse(bytes).ok()?.len())
+}
+
+/// Encodes consecutive spans of these lengths.
+pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
+    for count in counts {
+        index.push_range(start, count)?;
+        start += count;
+    }
+    Ok(index.encode())
 }
 
 /// Returns the type of a column of vertices or fragments. `first` is a chunk with rows, and their number.

@@ -78,7 +78,7 @@ impl Groups {
                 list.push(Group { name: name.cloned(), members });
             }
         }
-        let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
+        let columns = open_row_columns(snap, GROUP_COLUMNS_PATH, |_name| true)?;
         let count_before = list.len();
         Ok(Self { array, list, columns, changed: false, count_before })
     }

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
@@ -443,12 +443,8 @@ impl Geometry {
         if pieces.iter().all(|piece| piece.vertices.is_empty()) {
             return Ok(payload);
         }
-        let mut index = FragmentIndexBuilder::new();
-        let mut row = 0_u64;
+        payload[1] = encode_spans(pieces.iter().map(|piece| to_u64(piece.vertices.len())))?;
         for piece in pieces {
-            let count = to_u64(piece.vertices.len());
-            index.push_range(row, count)?;
-            row += count;
             for v in &piece.vertices {
                 payload[0].extend_from_slice(self.position_bytes(*v));
             }
@@ -456,7 +452,6 @@ impl Geometry {
                 bytes.extend(self.fragment_value(c, chunk, piece)?);
             }
         }
-        payload[1] = index.encode();
         for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
             let mut vertices = pieces.iter().flat_map(|piece| &piece.vertices);
             if column.is_loaded {
@@ -518,18 +513,11 @@ impl Geometry {
     /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
     fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
-        if column.is_kept() {
-            return self.piece_segment(piece);
-        }
-        if column.name == "object_id" {
-            let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => self.objects.id(object),
-                (None, [owner]) => self.objects.id(*owner),
-                (None, []) => -1,
-                (None, _) => -2,
-            };
-            let bytes = column.ty.scalar.encode_id(owner);
-            return bytes.at(&column.array.path);
+        let changed = piece.changed.map(|(object, _)| [object]);
+        let owners = changed.as_ref().map_or(&*piece.owners, |object| object);
+        let kept = self.objects.owner_value((&column.name, &column.ty), owners);
+        if let Some(value) = kept.at(&column.array.path)? {
+            return Ok(value);
         }
         let came_from = || -> Option<(u32, u32)> {
             if let Some(old) = piece.old {

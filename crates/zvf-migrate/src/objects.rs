@@ -7,12 +7,11 @@ use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
-use crate::progress::Progress;
 use crate::rows::batches;
 
 /// Writes the object index of a level. To old readers an empty row means an object without
 /// fragments, to new ones it is an error: it becomes an empty manifest.
-pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
+pub(crate) async fn write(target: &mut Target<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let build = target.build;
     let mut manifests = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
@@ -43,7 +42,7 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
         ..ObjectIndex::new(index.slots(), present, rank, sorted)
     };
     build.group(&target.path("object_index"), &GroupDoc::new(attributes.to_attributes())).await?;
-    progress.done.objects += index.slots();
+    target.progress.done.objects += index.slots();
     Ok(())
 }
 

@@ -33,8 +33,8 @@ impl Plan {
         build.check_source(&self.store)?;
         let mut done = MigrationCounts::default();
         for planned in &self.levels {
-            let mut progress = Progress { done: &mut done, on_progress: &mut on_progress };
-            level(planned, migration, &build, &mut progress).await?;
+            let progress = Progress { done: &mut done, on_progress: &mut on_progress };
+            level(planned, migration, &build, progress).await?;
             done.levels += 1;
             on_progress(&done);
         }
@@ -101,30 +101,30 @@ async fn copy_part(
 }
 
 /// Writes a level.
-async fn level(
-    planned: &PlannedLevel,
-    migration: &Migration,
-    build: &Build,
-    progress: &mut Progress<'_>,
+async fn level<'a>(
+    planned: &'a PlannedLevel,
+    migration: &'a Migration,
+    build: &'a Build,
+    progress: Progress<'a>,
 ) -> Result<()> {
     let PlannedLevel { reader, steps } = planned;
-    let target = target(reader, migration, build).await?;
+    let mut target = target(reader, migration, build, progress).await?;
     let node = reader.node();
     let mut vertices = Rows::default();
     for step in steps {
         let Step { path, what } = step;
         let below = path.split_once('/').map_or("", |(_, below)| below);
         match what {
-            What::Vertices => vertices = cells::vertices(&target, progress).await?,
-            What::OtherVertices => cells::copy_other_vertices(&target, below, progress).await?,
+            What::Vertices => vertices = cells::vertices(&mut target).await?,
+            What::OtherVertices => cells::copy_other_vertices(&mut target, below).await?,
             What::Column { name, of_fragments } => {
-                cells::column(&target, name, *of_fragments, progress).await?;
+                cells::column(&mut target, name, *of_fragments).await?;
             }
-            What::Links { bridges: true, .. } => bridges::write(&target, progress).await?,
+            What::Links { bridges: true, .. } => bridges::write(&mut target).await?,
             What::Links { delta, attributes, .. } => {
-                links::write(&target, *delta, attributes, progress).await?;
+                links::write(&mut target, *delta, attributes).await?;
             }
-            What::Objects => objects::write(&target, progress).await?,
+            What::Objects => objects::write(&mut target).await?,
             What::Values { of_groups } => {
                 let (dense, name) = (node.dense(below).await?, last_part(path));
                 let values = match of_groups {
@@ -136,7 +136,7 @@ async fn level(
                 }
             }
             What::Groups | What::Table | What::Names | What::Document | What::Unknown => {
-                copy_part(reader.store(), step, build, progress.done).await?;
+                copy_part(reader.store(), step, build, target.progress.done).await?;
             }
         }
     }
@@ -158,6 +158,7 @@ async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,
     build: &'a Build,
+    progress: Progress<'a>,
 ) -> Result<Target<'a>> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let grid = zvf_format::grid::Grid::from_bounds(low, high, reader.chunk_shape());
@@ -175,7 +176,7 @@ async fn target<'a>(
         let high = grid.origin().iter().zip(grid.shape()).map(last).collect();
         (grid.origin().to_vec(), high)
     });
-    let mut target = Target { reader, build, migration, low, high };
+    let mut target = Target { reader, build, migration, low, high, progress };
     let chunks: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
     let CellPlan { low, high, .. } = target.plan(&chunks, Default::default());
     (target.low, target.high) = (low, high);

@@ -28,7 +28,7 @@ use crate::remote::apply_remote;
 /// let place = Place::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
 /// # // Without the backend there is no place.
 /// # let place = place.or_else(|_| Place::from_address("memory:///data/brain.zarrvectors", &Default::default()));
-/// assert_eq!(place?.name(), "brain.zarrvectors");
+/// assert!(place.is_ok());
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -71,16 +71,6 @@ impl Place {
         Self(self.0, gate)
     }
 
-    /// Returns the last component, which is the name of the store.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match &self.0 {
-            Kind::Folder(path) => last_component(path),
-            // The prefix is not empty.
-            Kind::Backend { prefix, .. } => prefix.filename().unwrap_or_default().to_owned(),
-        }
-    }
-
     /// Returns the name of the store at `address`, even if it is read-only.
     #[must_use]
     pub fn name_of(address: &str) -> String {
@@ -89,7 +79,8 @@ impl Place {
                 let path = path.trim_end_matches('/');
                 path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
             }
-            _ => last_component(&folder(address)),
+            // The root of the file system has no name.
+            _ => folder(address).file_name().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }
 
@@ -117,11 +108,6 @@ impl Place {
 fn folder(address: &str) -> PathBuf {
     let path = FilePath::new(address.strip_prefix("file://").unwrap_or(address));
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Returns the last component of a path; empty for the root of the file system.
-fn last_component(path: &FilePath) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Repair {
         let mut tidied = self.tidy(session)?;
         let empty = self.list_empty_folders(session)?;
         tidied.extend(empty.iter().cloned());
-        let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
+        let name = Place::name_of(&self.store);
         let mut round = 0_u32;
         let mut rewrites;
         let plan = loop {
