@@ -52,13 +52,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for max_held in [0, 5, 100] {
             let mut spool = Spool::new(max_held, Some(folder.path()));
-            spool.write_all(b"one ").unwrap();
-            spool.write_all(b"two three").unwrap();
+            spool.write_all(b"one ").and_then(|()| spool.write_all(b"two three")).unwrap();
             let (mut copied, mut read) = (Vec::new(), Vec::new());
             assert_eq!(spool.copy_to(&mut copied).unwrap(), 13);
             spool.reader().unwrap().read_to_end(&mut read).unwrap();
-            assert_eq!(copied, b"one two three");
-            assert_eq!(read, b"one two three");
+            assert_eq!([copied, read], [b"one two three"; 2]);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
