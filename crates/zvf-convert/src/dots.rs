@@ -10,9 +10,9 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, Lines, NamedValues, Opened,
-    POSITIONS_ONLY, ReadOptions, Reader, Spec, Table, Target, Values, VertexBuilder, WriteFn,
-    WriteOptions, default_axes, parse_f64, quote_start,
+    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, Lines, NamedValues, NewFile,
+    OpenedWriter, POSITIONS_ONLY, ReadOptions, Reader, Spec, Table, Values, VertexBuilder, WriteFn,
+    default_axes, parse_f64, quote_start,
 };
 use zvf_model::{Batch, Kind};
 
@@ -60,10 +60,10 @@ fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 }
 
 /// Opens a writer.
-fn create<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
-    let mut out = target.into_file("Dots")?;
+fn create<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let mut out = file.target;
     out.write_all(b"dots\n")?;
-    DotsWriter { out }.into_sink()
+    DotsWriter { out }.into_writer(file.header)
 }
 
 struct DotsWriter<W> {
@@ -71,8 +71,6 @@ struct DotsWriter<W> {
 }
 
 impl<W: Write> BatchWriter for DotsWriter<W> {
-    type Out = W;
-
     fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]);
         let is_weight = |name: &str| name == "weight";
@@ -89,15 +87,14 @@ impl<W: Write> BatchWriter for DotsWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{copy, find_losses};
+    use zvf_formats::{Target, WriteOptions, copy, find_losses};
 
     use super::*;
     use crate::read::{self, Format, Input};

@@ -15,7 +15,7 @@ pub const PRECOMPUTED: Spec = Spec {
     extensions: &["precomputed"],
     recognizes: |start| start.has_member("info"),
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Levels(write::open)),
     capabilities: Capabilities {
         kinds: &[
             Kind::PointCloud,

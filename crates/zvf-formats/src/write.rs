@@ -29,17 +29,38 @@ use std::path::PathBuf;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
 use zvf_error::{Error, Result, format_count};
-use zvf_model::flow::{FlowError, Header, Loss, Report, Sink, flow};
+use zvf_model::flow::{FlowError, Header, Loss, Piece, Report, Sink, flow};
 
 use crate::error::cannot_hold;
 use crate::read::Reader;
 
-/// A writer, or the reason why there is none.
+/// A sink, or the reason why there is none.
 pub type Opened<'a> = Result<Box<dyn Sink + 'a>>;
+/// A writer of a kind, or the reason why there is none.
+pub type OpenedWriter<'a> = Result<Box<dyn PieceWriter + 'a>>;
 /// The report of an encoded file.
 pub type Encoded = Result<Report>;
 /// Encodes the input, and reports with the losses that only the values show.
 pub(crate) type Encode = fn(&collected_input::CollectedInput, &mut Target<'_>) -> Encoded;
+
+/// A file to write.
+pub struct NewFile<'a, 'o> {
+    /// Where it is written.
+    pub target: Target<'a>,
+    /// How it is written.
+    pub options: &'o WriteOptions,
+    /// What is known of its pieces.
+    pub header: &'o Header,
+}
+
+/// A writer of the pieces of one kind, opened with their header.
+pub trait PieceWriter {
+    /// Adds a piece.
+    fn write(&mut self, piece: Piece) -> Result<()>;
+
+    /// Completes the file.
+    fn finish(self: Box<Self>) -> Result<Report>;
+}
 
 /// Options for writing a file.
 ///

@@ -40,9 +40,10 @@ fn table() -> Batch {
 }
 
 fn write_table(batch: &Batch, form: Form, first: &'static str) -> Vec<u8> {
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), form, 1 << 30), first);
-    writer.write(batch).unwrap();
-    writer.finish().unwrap()
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::new(RecordFile::new(&mut file, form, 1 << 30), first);
+    writer.write(batch).and_then(|()| writer.finish()).unwrap();
+    file
 }
 
 #[test]

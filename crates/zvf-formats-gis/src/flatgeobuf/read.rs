@@ -35,11 +35,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let mut target = FeatureTarget::new(options, NAME);
     let (indices, left_out) = declare_columns(&mut target, &header, options)?;
-    let start =
-        FeatureCursor { at: header.features_at, number: 0, offsets: offsets.map(Vec::into_iter) };
-    let bounds = options.bounds.clone();
+    let (at, bounds) = (header.features_at, options.bounds.clone());
     let features =
-        FgbFeatures { source, header, indices, left_out, bounds, cursor: start.clone(), start };
+        FgbFeatures { source, header, indices, left_out, bounds, offsets, at, number: 0 };
     target.into_reader(features, options)
 }
 
@@ -50,14 +48,15 @@ struct FgbFeatures {
     indices: Vec<Option<usize>>, // of the columns, those that are read
     left_out: Vec<String>,
     bounds: Option<Bounds>,
-    cursor: FeatureCursor,
-    start: FeatureCursor,
+    offsets: Option<Vec<u64>>, // of the features to read; `None` for all of them
+    at: u64,                   // of the next feature
+    number: usize,             // of features read
 }
 
 impl FeatureSource for FgbFeatures {
     fn read_next(&mut self, to: &mut FeatureTarget) -> Result<bool> {
-        let Self { source, header, indices, cursor, .. } = self;
-        let Some((at, raw)) = cursor.next(source, header)? else { return Ok(false) };
+        let Some((at, raw)) = self.read_raw()? else { return Ok(false) };
+        let Self { source, header, indices, .. } = self;
         let refuse = |bad| convert_error(source, at, bad);
         let root = FlatTable::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
         read_shape(&root, header.kind, &mut to.shape).map_err(refuse)?;
@@ -78,7 +77,7 @@ impl FeatureSource for FgbFeatures {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.cursor = self.start.clone();
+        (self.at, self.number) = (self.header.features_at, 0);
         Ok(())
     }
 
@@ -121,8 +120,8 @@ impl FgbHeader {
                 return source.spot_at(0).refuse(Class::BadMagic, "fgb, 3, fgb", show());
             }
         }
-        let size =
-            u64::from(RecordNumbers::new(&source.read(8, 4, "the size of the header")?).u32(0));
+        let size = RecordNumbers::new(&source.read(8, 4, "the size of the header")?).u32(0);
+        let size = u64::from(size);
         let expected = format_args!("a header of at most {MAX_HEADER_BYTES} bytes");
         source.spot_at(8).ensure(size <= MAX_HEADER_BYTES, Class::LimitExceeded, expected, size)?;
         let raw = source.read(12, size, "the header")?;
@@ -270,46 +269,31 @@ fn convert_error(source: &RandomFile, at: u64, bad: ByteFault) -> Error {
     source.spot_at(at + to_u64(bad.at)).fault(bad)
 }
 
-/// A cursor over the features of a file.
-#[derive(Clone, Debug)]
-struct FeatureCursor {
-    at: u64,
-    number: u64, // of features read
-    /// The offsets of the features to read; `None` for all features.
-    offsets: Option<std::vec::IntoIter<u64>>,
-}
-
-impl FeatureCursor {
+impl FgbFeatures {
     /// Reads the next feature: its offset and its bytes.
-    fn next(
-        &mut self,
-        source: &mut RandomFile,
-        header: &FgbHeader,
-    ) -> Result<Option<(u64, Vec<u8>)>> {
-        if let Some(offsets) = &mut self.offsets {
-            match offsets.next() {
-                Some(at) => self.at = at,
+    fn read_raw(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
+        let Self { source, header, offsets, at, number, .. } = self;
+        let count = header.count;
+        let is_last = count != 0 && to_u64(*number) == count;
+        if let Some(offsets) = offsets {
+            match offsets.get(*number) {
+                Some(offset) => *at = *offset,
                 None => return Ok(None),
             }
-        } else if self.at >= source.len() {
-            if header.count != 0 && self.number != header.count {
-                let expected = format!("{} features", header.count);
-                let found = self.number.to_string();
-                return source.spot_at(self.at).refuse(Class::Truncated, expected, found);
-            }
+        } else if *at >= source.len() {
+            let (holds, expected) = (count == 0 || is_last, format_args!("{count} features"));
+            source.spot_at(*at).ensure(holds, Class::Truncated, expected, number)?;
             return Ok(None);
-        } else if header.count != 0 && self.number == header.count {
-            let expected = format!("the end after {} features", header.count);
-            return source.spot_at(self.at).refuse(Class::Trailing, expected, "more");
+        } else if is_last {
+            let expected = format_args!("the end after {count} features");
+            return source.spot_at(*at).refuse(Class::Trailing, expected, "more");
         }
-        let size = u64::from(
-            RecordNumbers::new(&source.read(self.at, 4, "the size of a feature")?).u32(0),
-        );
-        let at = self.at + 4;
-        let raw = source.read(at, size, "a feature")?;
-        self.at = at + size;
-        self.number += 1;
-        Ok(Some((at, raw)))
+        let size = RecordNumbers::new(&source.read(*at, 4, "the size of a feature")?).u32(0);
+        let start = *at + 4;
+        let raw = source.read(start, size.into(), "a feature")?;
+        *at = start + u64::from(size);
+        *number += 1;
+        Ok(Some((start, raw)))
     }
 }
 

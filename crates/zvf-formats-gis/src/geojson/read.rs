@@ -212,12 +212,8 @@ impl FeatureCursor {
         loop {
             let key = self.read_key()?;
             if key == "features" && next_byte(&mut self.from)? == Some(b'[') {
-                let from = &mut self.from;
-                if std::mem::replace(&mut self.has_list, true) {
-                    return from.here().refuse(Class::Duplicate, "one list of features", "two");
-                }
-                from.take(1);
-                (self.in_list, self.has_item) = (true, false);
+                self.from.take(1);
+                (self.has_list, self.in_list, self.has_item) = (true, true, false);
                 return Ok(None);
             }
             if !self.read_member(&key)? {

@@ -15,14 +15,13 @@ use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    BatchWriter, Opened, Table, Target, WriteOptions, element_vertices, row_to_json,
-    shortest_float, value_to_json,
+    BatchWriter, NewFile, OpenedWriter, Table, element_vertices, row_to_json, shortest_float,
+    value_to_json,
 };
 use zvf_model::{Batch, Column, Field, Part, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file("JSON lines")?;
-    JsonlWriter::new(out).into_sink()
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    JsonlWriter::new(file.target).into_writer(file.header)
 }
 
 /// Writes batches as lines.
@@ -93,7 +92,6 @@ impl<W: Write> JsonlWriter<W> {
 }
 
 impl<W: Write> BatchWriter for JsonlWriter<W> {
-    type Out = W;
     const HOLDS_ELEMENTS: bool = true;
 
     fn write(&mut self, batch: &Batch) -> Result<()> {
@@ -118,9 +116,8 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
         elements.into_iter().try_for_each(|(at, row)| self.write_element(row.into(), fields, at))
     }
 
-    fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
     }
 }
 

@@ -6,42 +6,21 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_formats::{Opened, Target, WriteOptions, cannot_hold};
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_formats::{NewFile, OpenedWriter, PieceWriter, Target, cannot_hold};
+use zvf_model::flow::{Header, Piece, Report};
 use zvf_model::{Batch, Field, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, "XYZ", false)
-}
-
-pub(crate) fn open_pts<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, "PTS", true)
-}
-
-fn open_as<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-    format: &'static str,
-    counts_first: bool,
-) -> Result<Box<dyn Sink + 'a>> {
-    let target = target.into_file(format)?;
-    let memory = options.memory;
-    Ok(Box::new(Points {
-        target,
-        format,
-        counts_first,
-        memory,
-        buffer: Vec::new(),
-        report: Report::default(),
-    }))
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, format: &'static str) -> OpenedWriter<'a> {
+    let (target, memory) = (file.target, file.options.memory);
+    let (buffer, report) = (Vec::new(), Report::default());
+    Ok(Box::new(Points { target, format, memory, buffer, report }))
 }
 
 struct Points<'a> {
     target: Target<'a>,
     format: &'static str,
-    counts_first: bool,
     memory: u64,
-    buffer: Vec<u8>,
+    buffer: Vec<u8>, // of lines of PTS
     report: Report,
 }
 
@@ -67,16 +46,12 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
     (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
 }
 
-impl Sink for Points<'_> {
-    fn begin(&mut self, _: &Header) -> Result<()> {
-        Ok(())
-    }
-
+impl PieceWriter for Points<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
         let lines = format_lines(&batch, self.format)?;
         self.report.vertices += to_u64(batch.len());
-        if !self.counts_first {
+        if self.format != "PTS" {
             return Ok(self.target.write_all(&lines)?);
         }
         self.buffer.extend(lines);
@@ -88,7 +63,7 @@ impl Sink for Points<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report> {
-        if self.counts_first {
+        if self.format == "PTS" {
             writeln!(self.target, "{}", self.report.vertices)?;
             self.target.write_all(&self.buffer)?;
         }

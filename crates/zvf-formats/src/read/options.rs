@@ -162,6 +162,13 @@ pub struct ColumnRoles {
     pub types: Vec<(String, Dtype)>,
 }
 
+impl ColumnRoles {
+    /// Returns the stated type of a column.
+    pub fn stated_type(&self, name: &str) -> Option<Dtype> {
+        self.types.iter().find(|(column, _)| column == name).map(|(_, dtype)| *dtype)
+    }
+}
+
 /// The syntax of tables of text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -169,7 +169,7 @@ fn header_text(header: &Header) -> String {
 }
 
 fn rows_text(batch: &Batch, axes: &[String]) -> String {
-    let mut writer = CsvWriter::new(Vec::new(), axes);
-    writer.write(batch).unwrap();
-    String::from_utf8(writer.finish().unwrap()).unwrap()
+    let mut text = Vec::new();
+    CsvWriter::new(&mut text, axes).write(batch).unwrap();
+    String::from_utf8(text).unwrap()
 }

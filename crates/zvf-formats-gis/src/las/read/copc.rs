@@ -18,7 +18,7 @@ use zvf_formats::{Bounds, Bytes, FilePlace, RandomFile, ReadOptions, Reader, Rec
 use crate::las::read::chunks::{Chunk, Compression};
 use crate::las::read::header::LasHeader;
 use crate::las::read::points::PointReader;
-use crate::las::read::{BoundsFilter, LasFile};
+use crate::las::read::read_points;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
@@ -33,10 +33,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         return source.spot("EVLR copc 1000").refuse(Class::CountMismatch, expected, sum);
     }
     let points = PointReader::from_chunks(compression, nodes);
-    let file = LasFile::new(las, source, points, options)?;
-    let filter = options.bounds.clone().map(BoundsFilter);
-    let record = ("copc".to_owned(), octree.to_record());
-    Ok(file.into_reader(filter, Some(sum), Some(record)))
+    let Octree { corner, side, spacing, .. } = octree;
+    let record = json!({ "corner": corner, "side": side, "spacing": spacing });
+    read_points(&las, source, points, options, Some(record))
 }
 
 /// The cube, the spacing and the root page of an octree.
@@ -72,10 +71,6 @@ impl Octree {
         }
         let corner = centre.map(|x| x - half);
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
-    }
-
-    fn to_record(&self) -> serde_json::Value {
-        json!({ "corner": self.corner, "side": self.side, "spacing": self.spacing })
     }
 
     /// Returns the coarsest level whose spacing reaches the requested resolution.
