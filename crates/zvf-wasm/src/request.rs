@@ -136,8 +136,8 @@ pub(crate) fn cell_query(
     Ok(query)
 }
 
-/// Parses a condition. Where vertices are drawn, one on links is refused: cells are read by their vertices, which have no
-/// such values.
+/// Parses a condition. Where vertices are drawn, one on links is refused: cells are read by their
+/// vertices, which have no such values.
 fn parse_condition(text: Option<&str>, drawn: bool) -> Result<Option<Predicate>> {
     let parsed = text.map(str::parse::<Predicate>).transpose();
     let condition = parsed.map_err(|error| request_error(format!("where: {error}")))?;
