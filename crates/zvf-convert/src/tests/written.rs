@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
-use zvf_model::Kind;
+use zvf_metadata::Dtype;
+use zvf_model::flow::Header;
+use zvf_model::{Column, Kind};
 
 use super::shared::golden::{self, Collected};
 use crate::Format;
@@ -261,6 +263,31 @@ fn write_precomputed(
     let writer = write::open(Format::Precomputed, Target::folder(folder.path()), &write).unwrap();
     write::copy(read::open(Input::path(input), None, options).unwrap(), writer).unwrap();
     folder
+}
+
+#[test]
+fn segments_have_three_axes() {
+    let input = tempfile::NamedTempFile::with_suffix(".graphml").unwrap();
+    let key = |axis| {
+        format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"float\"/>")
+    };
+    let node = |id| {
+        format!("<node id=\"{id}\"><data key=\"x\">{id}</data><data key=\"y\">7</data></node>")
+    };
+    let (keys, nodes) = (["x", "y"].map(key).concat(), [1, 2].map(node).concat());
+    let edge = "<edge source=\"1\" target=\"2\"/>";
+    let text =
+        format!("<graphml>{keys}<graph edgedefault=\"undirected\">{nodes}{edge}</graph></graphml>");
+    std::fs::write(input.path(), text).unwrap();
+    let folder = write_precomputed(input.path(), &ReadOptions::default(), &[]);
+    let flat = Collected::read(folder.path(), &ReadOptions::default()).unwrap();
+    assert_eq!(flat.positions, [1.0, 7.0, 0.0, 2.0, 7.0, 0.0]);
+    for (kind, is_held) in [(Kind::PointCloud, true), (Kind::Skeleton, false), (Kind::Mesh, false)]
+    {
+        let positions = Column::empty(Dtype::FLOAT32, 4).unwrap();
+        let header = Header::new(kind, ["x", "y", "z", "t"].map(str::to_owned).into(), positions);
+        assert_eq!(find_losses(&header, Format::Precomputed).is_ok(), is_held, "{kind}");
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Attributes as properties: their names, stored types and values.
 //!
-//! 64-bit numbers and half precision become `float32`, because the formats have no other types;
-//! text is omitted. Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers
+//! Text is omitted. Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers
 //! disagree on whether the order in `info` is the order in a record.
 
 use std::collections::BTreeSet;
@@ -13,6 +12,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{AttributeReader, Categories, Column, LevelReader, Value};
 
 use super::error::{check_size, unsupported_error};
+use crate::encode::{PropertyValues, stored_type};
 
 /// The description of an attribute.
 #[derive(Clone, Debug)]
@@ -37,15 +37,7 @@ impl Attribute {
 
     /// Returns the stored type of a value, and its size in bytes.
     pub(crate) fn stored_type(&self) -> (&'static str, usize) {
-        match (self.dtype.kind, self.dtype.size) {
-            (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("uint8", 1),
-            (DtypeKind::UInt, 2) => ("uint16", 2),
-            (DtypeKind::UInt, 4) => ("uint32", 4),
-            (DtypeKind::Int, 1) => ("int8", 1),
-            (DtypeKind::Int, 2) => ("int16", 2),
-            (DtypeKind::Int, 4) => ("int32", 4),
-            _ => ("float32", 4),
-        }
+        stored_type(self.dtype)
     }
 
     /// Returns whether it can be a property.
@@ -104,13 +96,10 @@ pub(crate) fn check_properties<'a>(
     check_size("a list of properties", found, MAX_PROPERTIES)
 }
 
-/// A property of annotations: one or more values of an attribute.
+/// A property of annotations, with its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
-    /// The index of its attribute.
-    pub(crate) attribute: usize,
-    values: std::ops::Range<usize>,
-    size: usize,
+    pub(crate) of: PropertyValues,
     json: Json,
 }
 
@@ -125,37 +114,18 @@ impl Property {
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
         for (number, attribute) in numeric {
-            let (kind, size) = attribute.stored_type();
-            // A colour is one property.
-            let (kind, step) = match (kind, attribute.width) {
-                ("uint8", 3) => ("rgb", 3),
-                ("uint8", 4) => ("rgba", 4),
-                _ => (kind, 1),
-            };
-            for at in (0..attribute.width).step_by(step) {
-                all.push(Self::new(attribute, number, at..at + step, (kind, size), &mut names));
-            }
+            let properties =
+                PropertyValues::divide(&attribute.name, number, attribute.dtype, attribute.width);
+            all.extend(properties.map(|of| Self::new(attribute, of, &mut names)));
         }
-        all.sort_by_key(|property| std::cmp::Reverse(property.size));
+        all.sort_by_key(|property| std::cmp::Reverse(property.of.size));
         Ok(all)
     }
 
-    fn new(
-        attribute: &Attribute,
-        number: usize,
-        values: std::ops::Range<usize>,
-        (kind, size): (&'static str, usize),
-        names: &mut BTreeSet<String>,
-    ) -> Self {
-        let is_one = values.len() == attribute.width;
-        let property_name = if is_one {
-            attribute.name.clone()
-        } else {
-            format!("{}_{}", attribute.name, values.start)
-        };
-        let id = identifier(&property_name, names);
-        let mut json = json!({"id": id, "type": kind, "description": property_name});
-        if let Some(categories) = attribute.categories.as_ref().filter(|_| kind != "float32") {
+    fn new(attribute: &Attribute, of: PropertyValues, names: &mut BTreeSet<String>) -> Self {
+        let id = identifier(&of.name, names);
+        let mut json = json!({"id": id, "type": of.kind, "description": of.name});
+        if let Some(categories) = attribute.categories.as_ref().filter(|_| of.kind != "float32") {
             let labels: Vec<String> = categories.values().iter().map(Value::to_string).collect();
             json["enum_values"] = (0..labels.len()).collect::<Vec<_>>().into();
             json["enum_labels"] = labels.into();
@@ -163,7 +133,7 @@ impl Property {
             json["enum_values"] = json!([0, 1]);
             json["enum_labels"] = json!(["false", "true"]);
         }
-        Self { attribute: number, values, size, json }
+        Self { of, json }
     }
 
     /// Returns its description in `info`.
@@ -179,10 +149,10 @@ impl Property {
         row: usize,
         to: &mut Vec<u8>,
     ) -> Result<()> {
-        for at in self.values.clone() {
+        for at in self.of.values.clone() {
             match column {
                 Some(column) => attribute.push(column, row, at, to)?,
-                None => to.extend(std::iter::repeat_n(0, self.size)),
+                None => to.extend(std::iter::repeat_n(0, self.of.size)),
             }
         }
         Ok(())
