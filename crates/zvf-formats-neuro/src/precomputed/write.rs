@@ -36,8 +36,7 @@ use zvf_formats::{
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
-use zvf_model::{Batch, Field, Kind, ObjectId, Value};
-use zvf_precomputed::encode::stored_type;
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use crate::precomputed::read::shards::Sharding;
 
@@ -302,11 +301,21 @@ fn to_id(id: i64) -> Result<u64> {
     })
 }
 
+/// Returns the type of the property of a column: its own where the format has it, otherwise `float32`.
+fn property_type(column: &Column) -> &'static str {
+    let types = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32"];
+    let name = column.dtype().to_string();
+    if column.dtype().kind == DtypeKind::Bool {
+        return "uint8";
+    }
+    types.into_iter().find(|dtype| *dtype == name).unwrap_or("float32")
+}
+
 /// Appends a value in the type of its property.
 fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, to: &mut Vec<u8>) {
     let (column, dtype) = (&field.column, field.column.dtype());
     let size = dtype.size as usize;
-    if stored_type(dtype).1 == size {
+    if dtype.kind == DtypeKind::Bool || dtype.to_string() == property_type(column) {
         to.extend_from_slice(&column.row(row)[at * size..][..size]);
         return;
     }
@@ -352,7 +361,7 @@ fn write_segment_properties(folder: &Folder, objects: &mut Objects, of: &mut Jso
                         json!(0)
                     }
                 });
-                let data_type = stored_type(field.column.dtype()).0;
+                let data_type = property_type(&field.column);
                 json!({"id": name, "type": "number", "data_type": data_type, "values": numbers.collect::<Vec<_>>()})
             });
         }

@@ -10,12 +10,10 @@ mod error;
 mod manifest;
 mod multilod;
 mod octree;
-mod property;
 
 pub use error::{MultiLodError, TooMany};
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, encode_multilod};
 pub use octree::encode_octree;
-pub use property::{PropertyValues, stored_type};
 
 /// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of
 /// `info`.
@@ -67,15 +65,14 @@ pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u
 /// Encodes a list of annotations: their number, their records, their ids.
 ///
 /// ```
-/// let list = zvf_precomputed::encode::encode_annotations([(7, &[1, 2, 3, 4][..])].into_iter());
+/// let list = zvf_precomputed::encode::encode_annotations(&[(7, [1, 2, 3, 4])]);
 /// assert_eq!(list, [1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 7, 0, 0, 0, 0, 0, 0, 0]);
 /// ```
-pub fn encode_annotations<'a>(
-    records: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
-) -> Vec<u8> {
+#[must_use]
+pub fn encode_annotations<T: AsRef<[u8]>>(records: &[(u64, T)]) -> Vec<u8> {
     let mut list = to_u64(records.len()).to_le_bytes().to_vec();
-    records.clone().for_each(|(_, record)| list.extend(record));
-    records.for_each(|(id, _)| list.extend(id.to_le_bytes()));
+    records.iter().for_each(|(_, record)| list.extend(record.as_ref()));
+    records.iter().for_each(|(id, _)| list.extend(id.to_le_bytes()));
     list
 }
 

@@ -1,6 +1,7 @@
 //! Attributes as properties: their names, stored types and values.
 //!
-//! Text is omitted. Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers
+//! 64-bit numbers and half precision become `float32`, because the formats have no other types;
+//! text is omitted. Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers
 //! disagree on whether the order in `info` is the order in a record.
 
 use std::collections::BTreeSet;
@@ -12,7 +13,6 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{AttributeReader, Categories, Column, LevelReader, Value};
 
 use super::error::{check_size, unsupported_error};
-use crate::encode::{PropertyValues, stored_type};
 
 /// The description of an attribute.
 #[derive(Clone, Debug)]
@@ -37,7 +37,15 @@ impl Attribute {
 
     /// Returns the stored type of a value, and its size in bytes.
     pub(crate) fn stored_type(&self) -> (&'static str, usize) {
-        stored_type(self.dtype)
+        match (self.dtype.kind, self.dtype.size) {
+            (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("uint8", 1),
+            (DtypeKind::UInt, 2) => ("uint16", 2),
+            (DtypeKind::UInt, 4) => ("uint32", 4),
+            (DtypeKind::Int, 1) => ("int8", 1),
+            (DtypeKind::Int, 2) => ("int16", 2),
+            (DtypeKind::Int, 4) => ("int32", 4),
+            _ => ("float32", 4),
+        }
     }
 
     /// Returns whether it can be a property.
@@ -96,10 +104,13 @@ pub(crate) fn check_properties<'a>(
     check_size("a list of properties", found, MAX_PROPERTIES)
 }
 
-/// A property of annotations, with its description.
+/// A property of annotations: one or more values of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
-    pub(crate) of: PropertyValues,
+    /// The index of its attribute.
+    pub(crate) attribute: usize,
+    values: std::ops::Range<usize>,
+    size: usize,
     json: Json,
 }
 
@@ -114,18 +125,37 @@ impl Property {
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
         for (number, attribute) in numeric {
-            let properties =
-                PropertyValues::divide(&attribute.name, number, attribute.dtype, attribute.width);
-            all.extend(properties.map(|of| Self::new(attribute, of, &mut names)));
+            let (kind, size) = attribute.stored_type();
+            // A colour is one property.
+            let (kind, step) = match (kind, attribute.width) {
+                ("uint8", 3) => ("rgb", 3),
+                ("uint8", 4) => ("rgba", 4),
+                _ => (kind, 1),
+            };
+            for at in (0..attribute.width).step_by(step) {
+                all.push(Self::new(attribute, number, at..at + step, (kind, size), &mut names));
+            }
         }
-        all.sort_by_key(|property| std::cmp::Reverse(property.of.size));
+        all.sort_by_key(|property| std::cmp::Reverse(property.size));
         Ok(all)
     }
 
-    fn new(attribute: &Attribute, of: PropertyValues, names: &mut BTreeSet<String>) -> Self {
-        let id = identifier(&of.name, names);
-        let mut json = json!({"id": id, "type": of.kind, "description": of.name});
-        if let Some(categories) = attribute.categories.as_ref().filter(|_| of.kind != "float32") {
+    fn new(
+        attribute: &Attribute,
+        number: usize,
+        values: std::ops::Range<usize>,
+        (kind, size): (&'static str, usize),
+        names: &mut BTreeSet<String>,
+    ) -> Self {
+        let is_one = values.len() == attribute.width;
+        let property_name = if is_one {
+            attribute.name.clone()
+        } else {
+            format!("{}_{}", attribute.name, values.start)
+        };
+        let id = identifier(&property_name, names);
+        let mut json = json!({"id": id, "type": kind, "description": property_name});
+        if let Some(categories) = attribute.categories.as_ref().filter(|_| kind != "float32") {
             let labels: Vec<String> = categories.values().iter().map(Value::to_string).collect();
             json["enum_values"] = (0..labels.len()).collect::<Vec<_>>().into();
             json["enum_labels"] = labels.into();
@@ -133,7 +163,7 @@ impl Property {
             json["enum_values"] = json!([0, 1]);
             json["enum_labels"] = json!(["false", "true"]);
         }
-        Self { of, json }
+        Self { attribute: number, values, size, json }
     }
 
     /// Returns its description in `info`.
@@ -149,10 +179,10 @@ impl Property {
         row: usize,
         to: &mut Vec<u8>,
     ) -> Result<()> {
-        for at in self.of.values.clone() {
+        for at in self.values.clone() {
             match column {
                 Some(column) => attribute.push(column, row, at, to)?,
-                None => to.extend(std::iter::repeat_n(0, self.of.size)),
+                None => to.extend(std::iter::repeat_n(0, self.size)),
             }
         }
         Ok(())

@@ -83,8 +83,8 @@ impl RecordSchema {
             }
         }
         for property in &self.properties {
-            let attribute = &self.attributes[property.of.attribute];
-            property.push(attribute, column(property.of.attribute), row, record)?;
+            let attribute = &self.attributes[property.attribute];
+            property.push(attribute, column(property.attribute), row, record)?;
         }
         Ok(())
     }
@@ -94,8 +94,7 @@ impl RecordSchema {
 pub(crate) fn list_records(mut records: Vec<(u64, Vec<u8>)>) -> Option<Bytes> {
     records.sort_by_key(|(id, _)| scatter(*id));
     records.dedup_by_key(|(id, _)| *id);
-    let parts = records.iter().map(|(id, record)| (*id, record.as_slice()));
-    (!records.is_empty()).then(|| encode_annotations(parts).into())
+    (!records.is_empty()).then(|| encode_annotations(&records).into())
 }
 
 /// The property that holds the level of a point.

@@ -10,11 +10,11 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::{cannot_hold, count_u32, counted_loss, json_items};
 use zvf_model::{Extent, Field, Kind, Value};
-use zvf_precomputed::encode::{PropertyValues, encode_annotations, scatter};
+use zvf_precomputed::encode::{encode_annotations, scatter};
 
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::write::sharded::Index;
-use crate::precomputed::write::{Folder, Loss, Objects, push_value};
+use crate::precomputed::write::{Folder, Loss, Objects, property_type, push_value};
 
 pub(crate) fn write(
     folder: &Folder,
@@ -34,7 +34,7 @@ pub(crate) fn write(
     };
     check_lengths(objects)?;
     let extra_field = extra.as_ref().map(|extra| extra.field);
-    let properties = list_properties(&objects.fields, extra_field);
+    let properties = Property::from_fields(&objects.fields, extra_field);
     let related = parse_relationships(objects, losses);
     let mut records = BTreeMap::new();
     let mut by_id = Index::below(folder, "by_id", sharding);
@@ -52,7 +52,7 @@ pub(crate) fn write(
         }
         let object_row = objects.object_rows.get(&id).copied();
         for property in &properties {
-            let field = &objects.fields[property.attribute];
+            let field = &objects.fields[property.field];
             for at in property.values.clone() {
                 match object_row {
                     Some(row) => push_value(field, row, at, &mut objects.lengths, &mut record),
@@ -113,7 +113,7 @@ pub(crate) fn write(
         "lower_bound": grid.low,
         "upper_bound": grid.high,
         "annotation_type": kind,
-        "properties": properties.iter().map(|p| describe(p, &objects.fields)).collect::<Vec<_>>(),
+        "properties": properties.iter().map(|p| p.describe(&objects.fields)).collect::<Vec<_>>(),
         "relationships": relationship_infos,
         "by_id": by_id,
         "spatial": [spatial],
@@ -191,27 +191,58 @@ impl Extra {
     }
 }
 
-/// Returns the properties of all columns but that of [`Extra`], the widest first.
-fn list_properties(fields: &[Field], extra_field: Option<usize>) -> Vec<PropertyValues> {
-    let others = fields.iter().enumerate().filter(|(number, _)| extra_field != Some(*number));
-    let divided = others.flat_map(|(number, field)| {
-        let width = field.column.width() as usize;
-        PropertyValues::divide(&field.name, number, field.column.dtype(), width)
-    });
-    let mut all: Vec<PropertyValues> = divided.collect();
-    all.sort_by_key(|property| std::cmp::Reverse(property.size));
-    all
+/// A property of annotations, and its values in a column.
+struct Property {
+    field: usize,
+    values: std::ops::Range<usize>,
+    name: String,
+    kind: &'static str,
+    size: usize, // of one value
 }
 
-/// Returns the entry of a property in `info`.
-fn describe(property: &PropertyValues, fields: &[Field]) -> Json {
-    let mut info = json!({"id": property.name, "type": property.kind});
-    if let Some(categories) = &fields[property.attribute].categories {
-        let labels = categories.values().iter().map(Value::to_string);
-        info["enum_labels"] = labels.collect::<Vec<_>>().into();
-        info["enum_values"] = (0..categories.values().len()).collect::<Vec<_>>().into();
+impl Property {
+    /// Returns the properties of all columns but that of [`Extra`], the widest first.
+    fn from_fields(fields: &[Field], extra_field: Option<usize>) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (number, field) in fields.iter().enumerate() {
+            if extra_field == Some(number) {
+                continue;
+            }
+            let (kind, width) = (property_type(&field.column), field.column.width() as usize);
+            let size = match kind {
+                "uint8" | "int8" => 1,
+                "uint16" | "int16" => 2,
+                _ => 4,
+            };
+            let colour = match (kind, width) {
+                ("uint8", 3) => Some("rgb"),
+                ("uint8", 4) => Some("rgba"),
+                _ => None,
+            };
+            let name = field.name.to_string();
+            if let Some(kind) = colour {
+                all.push(Self { field: number, values: 0..width, name, kind, size });
+                continue;
+            }
+            for at in 0..width {
+                let name = if width == 1 { name.clone() } else { format!("{name}_{at}") };
+                all.push(Self { field: number, values: at..at + 1, name, kind, size });
+            }
+        }
+        all.sort_by_key(|property| std::cmp::Reverse(property.size));
+        all
     }
-    info
+
+    /// Returns the entry of the property in `info`.
+    fn describe(&self, fields: &[Field]) -> Json {
+        let mut info = json!({"id": self.name, "type": self.kind});
+        if let Some(categories) = &fields[self.field].categories {
+            let labels = categories.values().iter().map(Value::to_string);
+            info["enum_labels"] = labels.collect::<Vec<_>>().into();
+            info["enum_values"] = (0..categories.values().len()).collect::<Vec<_>>().into();
+        }
+        info
+    }
 }
 
 /// The related ids of each annotation.
@@ -246,7 +277,8 @@ fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<St
 
 /// Encodes the records of `ids`, which are all there, and then the ids.
 fn encode_list(ids: &[u64], records: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
-    encode_annotations(ids.iter().map(|id| (*id, records[id].as_slice())))
+    let listed: Vec<(u64, &Vec<u8>)> = ids.iter().map(|id| (*id, &records[id])).collect();
+    encode_annotations(&listed)
 }
 
 /// The cells of the spatial index.
@@ -267,10 +299,10 @@ impl Grid {
         for (id, rows) in &objects.rows {
             let mut bounds = nothing.clone();
             for row in rows {
-                for axis in 0..axes {
+                let [low, high] = &mut bounds;
+                for (axis, (low, high)) in low.iter_mut().zip(high).enumerate() {
                     let x = objects.lengths.round_coordinate(objects.batch.positions(), *row, axis);
-                    bounds[0][axis] = bounds[0][axis].min(x);
-                    bounds[1][axis] = bounds[1][axis].max(x);
+                    (*low, *high) = (low.min(x), high.max(x));
                 }
             }
             if let Some(extra) = extra {

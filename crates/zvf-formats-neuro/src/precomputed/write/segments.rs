@@ -7,13 +7,13 @@ use serde_json::json;
 use zvf_error::{Result, join_causes};
 use zvf_formats::{cannot_hold, count_u32, fan};
 use zvf_metadata::DtypeKind;
-use zvf_precomputed::encode::{
-    LodMesh, encode_legacy_mesh, encode_multilod, encode_skeleton, stored_type,
-};
+use zvf_precomputed::encode::{LodMesh, encode_legacy_mesh, encode_multilod, encode_skeleton};
 
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::write::sharded::Index;
-use crate::precomputed::write::{Folder, Objects, push_value, write_segment_properties};
+use crate::precomputed::write::{
+    Folder, Objects, property_type, push_value, write_segment_properties,
+};
 
 pub(crate) fn write_skeletons(
     folder: &Folder,
@@ -27,7 +27,7 @@ pub(crate) fn write_skeletons(
     let attributes = fields.iter().map(|field| {
         json!({
             "id": &*field.name,
-            "data_type": stored_type(field.column.dtype()).0,
+            "data_type": property_type(&field.column),
             "num_components": field.column.width(),
         })
     });
