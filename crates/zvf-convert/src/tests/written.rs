@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
-use zvf_model::Kind;
+use zvf_metadata::Dtype;
+use zvf_model::flow::Header;
+use zvf_model::{Column, Kind};
 
 use super::shared::golden::{self, Collected};
 use crate::Format;
@@ -184,14 +186,11 @@ fn a_folder_of_surfaces_round_trips() {
         assert_eq!(thickness(&first), thickness(&second), "{format}");
         let labels = |all: &Collected| {
             let field = all.fields.iter().find(|field| field.name == "test").unwrap();
-            field
-                .text
-                .iter()
-                .map(|label| match label {
-                    zvf_model::Value::Text(text) if text != "???" => text.clone(),
-                    _ => String::new(),
-                })
-                .collect::<Vec<String>>()
+            let label = |label: &zvf_model::Value| match label {
+                zvf_model::Value::Text(text) if text != "???" => text.clone(),
+                _ => String::new(),
+            };
+            field.text.iter().map(label).collect::<Vec<String>>()
         };
         assert_eq!(labels(&first), labels(&second), "{format}");
     }
@@ -263,6 +262,34 @@ fn write_precomputed(
     folder
 }
 
+/// Returns a graph whose nodes have their number on the first axis, and 0 on the others.
+fn graphml(axes: &[&str], nodes: usize, edges: &str) -> String {
+    let attribute = "for=\"node\" attr.type=\"double\"";
+    let key = |axis: &&str| format!("<key id=\"{axis}\" attr.name=\"{axis}\" {attribute}/>");
+    let node = |n: usize| {
+        let value = |axis: &&str| {
+            format!("<data key=\"{axis}\">{}</data>", if *axis == "x" { n } else { 0 })
+        };
+        format!("<node id=\"{n}\">{}</node>", axes.iter().map(value).collect::<String>())
+    };
+    let (keys, nodes): (String, String) =
+        (axes.iter().map(key).collect(), (0..nodes).map(node).collect());
+    format!("<graphml>{keys}<graph edgedefault=\"undirected\">{nodes}{edges}</graph></graphml>")
+}
+
+#[test]
+fn segments_have_three_axes() {
+    let input = tempfile::NamedTempFile::with_suffix(".graphml").unwrap();
+    let edge = "<edge source=\"0\" target=\"1\"/>";
+    std::fs::write(input.path(), graphml(&["x", "y"], 2, edge)).unwrap();
+    let folder = write_precomputed(input.path(), &ReadOptions::default(), &[]);
+    let flat = Collected::read(folder.path(), &ReadOptions::default()).unwrap();
+    assert_eq!(flat.positions, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    let axes = ["x", "y", "z", "t"].map(str::to_owned).into();
+    let header = Header::new(Kind::Mesh, axes, Column::empty(Dtype::FLOAT32, 4).unwrap());
+    assert!(find_losses(&header, Format::Precomputed).is_err());
+}
+
 #[test]
 fn drops_vertices_without_an_object() {
     let table = b"x,y,z,object\n1,2,3,\n4,5,6,0\n7,8,9,-1\n";
@@ -277,11 +304,9 @@ fn drops_vertices_without_an_object() {
     let expected =
         "2 vertices without an object dropped: precomputed holds objects only".to_owned();
     assert!(losses.contains(&expected), "{losses:?}");
-    let by_id: Vec<PathBuf> = std::fs::read_dir(folder.path().join("by_id"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert_eq!(by_id, [folder.path().join("by_id/0")]);
+    let mut by_id = std::fs::read_dir(folder.path().join("by_id")).unwrap();
+    assert!(by_id.all(|entry| entry.unwrap().file_name() == "0"));
+    assert!(folder.path().join("by_id/0").is_file());
 }
 
 #[test]
@@ -392,11 +417,8 @@ fn files_of_a_folder_may_be_compressed() {
 #[test]
 fn trees_are_written_parents_first_and_circles_are_refused() {
     let write = |text: &[u8], format: Format| {
-        let reader = read::open(
-            Input::reader(std::io::Cursor::new(text.to_vec())),
-            Some(format),
-            &ReadOptions::default(),
-        );
+        let input = Input::reader(std::io::Cursor::new(text.to_vec()));
+        let reader = read::open(input, Some(format), &ReadOptions::default());
         let mut out = Vec::new();
         let writer = write::open(Format::Swc, Target::stream(&mut out), &WriteOptions::default());
         let done = write::copy(reader.unwrap(), writer.unwrap());
@@ -408,30 +430,10 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
         "# id type x y z radius parent\n# unit micrometer\n\
          1 1 0.5 0 0 2.5 -1\n2 3 0 0 9 1 1\n3 0 1 1 1 0 2\n"
     );
-    let node = |n: usize| {
-        format!(
-            "<node id=\"{n}\"><data key=\"x\">{n}</data><data key=\"y\">0</data><data key=\"z\">0</data></node>"
-        )
-    };
-    let keys: String = ["x", "y", "z"]
-        .map(|axis| {
-            format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"double\"/>")
-        })
-        .concat();
-    let graph = |edges: &str| {
-        format!(
-            "<graphml>{keys}<graph edgedefault=\"undirected\">{}{}{}{edges}</graph></graphml>",
-            node(0),
-            node(1),
-            node(2)
-        )
-    };
+    let graph = |edges: &str| graphml(&["x", "y", "z"], 3, edges);
     let open = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/>");
-    assert!(
-        write(open.as_bytes(), Format::Graphml)
-            .unwrap()
-            .ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n")
-    );
+    let written = write(open.as_bytes(), Format::Graphml).unwrap();
+    assert!(written.ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n"));
     let circle = graph(
         "<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>",
     );

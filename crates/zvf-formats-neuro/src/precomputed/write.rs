@@ -279,6 +279,11 @@ impl Objects {
         self.lengths.convert_length(scale)
     }
 
+    /// Returns the stored position of a vertex in three axes.
+    fn position(&mut self, row: usize) -> [f32; 3] {
+        [0, 1, 2].map(|axis| self.lengths.round_to_f32(self.coordinate(row, axis)))
+    }
+
     /// Appends the stored position of a vertex.
     fn push_position(&mut self, row: usize, to: &mut Vec<u8>) {
         let width = self.batch.positions().width() as usize;
