@@ -91,7 +91,8 @@ impl Stock {
         expected: &[u8],
     ) {
         let query = json!({
-            "layout_version": 1, "dataset": dataset, "selection": select_box(start, stop), "spill": SPILL,
+            "layout_version": 1, "dataset": dataset, "spill": SPILL,
+            "selection": select_box(start, stop),
         });
         match self.run_program(&["query", &query.to_string(), "-x", "-q", "-t"], file) {
             Ok(_) => {
@@ -264,7 +265,9 @@ async fn exchange_array(
     fs::copy(&path, &appended)?;
     let mut about = about.clone();
     about["name"] = json!("b");
-    let ask = json!({"work": "write", "file": appended, "footer": 2, "append": true, "datasets": [about]});
+    let list = [about];
+    let ask =
+        json!({"work": "write", "file": appended, "footer": 2, "append": true, "datasets": list});
     if stock.ask_library(report, &ask)? {
         for name in ["a", "b"] {
             case.compare(report, &open_array(&appended, Some(name)).await?).await;

@@ -141,7 +141,8 @@ fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
         work()?;
         // The clock goes on when nothing is under way: what is read ahead belongs to the step.
         runtime.block_on(async { tokio::time::sleep(Duration::from_secs(1)).await });
-        let peak_bytes = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
+        // Never below it, but for rounding of the meter.
+        let peak_bytes = HEAP.peak_usage().saturating_sub(held);
         steps.push(Step { name, shards, requests: take_requests(&backend), peak_bytes });
         anyhow::Ok(())
     };

@@ -34,7 +34,7 @@ pub(crate) struct Slow {
     factor: f64,
 }
 
-/// A way to be slow: its name, what it sends at first, and whether the server waits for the rest of the head.
+/// A way to be slow: its name, what is sent at first, and whether the rest of the head is awaited.
 type Way = (&'static str, &'static str, bool);
 
 const WAYS: [Way; 7] = [
