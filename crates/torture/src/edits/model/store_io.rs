@@ -57,7 +57,7 @@ fn make_batch(state: &State) -> anyhow::Result<Batch> {
     if !ids.is_empty() {
         batch = batch.with_parts(Parts::new(offsets, ids)?)?;
     }
-    let links: Vec<usize> = state.stored_links().iter().flatten().map(|at| rows[at]).collect();
+    let links: Vec<usize> = state.links.iter().flatten().map(|at| rows[at]).collect();
     if matches!(state.kind, Kind::Graph | Kind::Mesh | Kind::Skeleton) {
         let width = if state.kind == Kind::Mesh { 3 } else { 2 };
         batch = batch.with_elements(Elements::new(width, links)?)?;
