@@ -31,9 +31,9 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
+use crate::data::{Question, make_boxes, open_store, to_address};
 use crate::limit;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{make_boxes, open_store, query_boxes, query_objects, to_address};
 use crate::pyramid::{find_program, find_zvf};
 use crate::results::{self, Needs, Part, Results};
 use crate::row::{Amount, Growth, Role, Row, Side, Turn};
@@ -157,12 +157,12 @@ impl Trial<'_> {
         let (what, queries) = match self.data {
             Data::Points => {
                 let small = make_boxes(QUESTIONS, 1e3 / self.vertices as f64);
-                ("boxes", query_boxes(&small)?)
+                ("boxes", Question::boxes(&small)?.queries)
             }
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;
                 let ids = (0..QUESTIONS as u64).map(|n| n * 7919 % objects);
-                ("objects", ids.map(|id| query_objects(&[id])).collect())
+                ("objects", ids.flat_map(|id| Question::objects(&[id]).queries).collect())
             }
         };
         let turn = measure_queries(&reader, &queries)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::pyramid::watch_command;
@@ -84,12 +84,11 @@ pub(super) fn stats_since(watches: &[Watch]) -> anyhow::Result<ProcessStats> {
 }
 
 /// Begins to watch processes.
-pub(super) fn watch_processes(processes: impl Iterator<Item = u32>) -> anyhow::Result<Vec<Watch>> {
-    let begun =
-        |process| Watch::begin(process).context("the system does not say what a process takes");
-    let watches = processes.map(begun).collect::<anyhow::Result<Vec<_>>>()?;
-    ensure!(!watches.is_empty(), "expected a process to watch, found none");
-    Ok(watches)
+pub(super) fn watch_processes(processes: &[u32]) -> anyhow::Result<Vec<Watch>> {
+    let begun = |process: &u32| {
+        Watch::begin(*process).context("the system does not say what a process takes")
+    };
+    processes.iter().map(begun).collect()
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use zvf_model::flow::Piece;
 use zvf_model::{Elements, Kind};
 
 use crate::contest::Contender;
+use crate::data::{make_batch_store, make_walks};
 use crate::parts::files::{READERS, write_points, write_sheet};
-use crate::parts::sample_data::{make_batch_store, make_walks};
 use crate::peer::Other;
 use crate::pyramid::{make_once, measure_command, zvf_command};
 use crate::results::Results;

@@ -12,10 +12,9 @@ use serde_json::json;
 use zvf_convert::read::{self, Input, ReadOptions};
 use zvf_model::flow::Piece;
 
-use super::files::rows_of;
 use super::formats::{Samples, convert_store};
+use crate::data::{open_store, query_all, rows_of};
 use crate::limit;
-use crate::parts::sample_data::{open_store, query_all};
 use crate::peer::Other;
 use crate::pyramid::make_once;
 use crate::results::Results;

@@ -14,22 +14,23 @@
 pub(crate) mod grow;
 mod mesh;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use archives::peers::run_command;
 use serde_json::Value;
 
 use crate::contest::Contender;
 use crate::discard::discard;
-use crate::limit;
 use crate::peer::{NAME, install, install_reference, make_reference_stores};
-use crate::results::{Results, Workload};
-use crate::row::{Cost, Role, Turn};
+use crate::results::Results;
+use crate::row::{Cost, Role, Row, Turn};
 use crate::watch::{ProcessStats, read_stats};
+use crate::{limit, peer};
 
 /// A store that gets three levels.
 struct Work {
@@ -69,54 +70,44 @@ const WORKS: [Work; 3] = [
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
     let stores = make_reference_stores(bench)?;
-    let reference = install_reference(&bench.folder)?;
-    let tools = install(&bench.folder, "tools", &[TOOLS]);
+    let reference = Ok(install_reference(&bench.folder)?);
+    let tools = install(&bench.folder, "tools", &[TOOLS]).map_err(|error| format!("{error:#}"));
     for place in &bench.list_places()? {
         for work in &WORKS {
             let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
             let from = from.as_path();
+            let measure = &|build: &dyn Fn(&Path) -> anyhow::Result<Turn>| {
+                on_copy(from, to, |store| {
+                    let turn = build(store).context(work.name)?;
+                    Ok(turn.with_count(count_level_vertices(store)?))
+                })
+            };
             let zvf = |words: String| {
+                let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+                move || measure(&|store| measure_pyramid(store, &words))
+            };
+            let python = |python: &Result<PathBuf, String>, whose| {
+                let python = python.clone();
                 move || {
-                    let words: Vec<&str> = words.split(' ').collect();
-                    let levels = |store: &Path| {
-                        let turn = measure_pyramid(store, &words);
-                        turn.with_context(|| format!("zvf pyramid, {}", work.name))
-                    };
-                    on_copy(from, to, |store| {
-                        Ok(levels(store)?.with_count(count_level_vertices(store)?))
-                    })
+                    let python = python.as_ref().map_err(|why| anyhow!("{why}"))?;
+                    measure(&|store| measure_python(python, whose, work, store))
                 }
             };
-            let python = |python: &Path, whose| {
-                let python = python.to_owned();
-                move || {
-                    on_copy(from, to, |store| {
-                        let turn = measure_python(&python, whose, work, store)?;
-                        Ok(turn.with_count(count_level_vertices(store)?))
-                    })
-                }
-            };
-            let references = "--reference 2,1 ".repeat(3);
-            // Who selects other vertices has another count.
-            let tools = match &tools {
-                Ok(tools) => Contender::new(TOOLS, Role::Peer, python(tools, "tools")),
-                Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
-            };
+            let (references, own) =
+                ("--reference 2,1 ".repeat(3), format!("--levels 3 {}", work.own));
+            let references = format!("{references}--depth {}", work.depth);
             let sides = vec![
-                Contender::zvf(
-                    "zvf, as the reference",
-                    zvf(format!("{references}--depth {}", work.depth)),
-                ),
-                Contender::variant("zvf, its own levels", zvf(format!("--levels 3 {}", work.own)))
-                    .without_count(),
+                Contender::zvf("zvf, as the reference", zvf(references)),
+                // Who selects other vertices has another count.
+                Contender::variant("zvf, its own levels", zvf(own)).without_count(),
                 Contender::new(NAME, Role::Reference, python(&reference, "reference")),
-                tools.without_count(),
+                Contender::new(TOOLS, Role::Peer, python(&tools, "tools")).without_count(),
                 Contender::limit("cp -r of the store", || {
                     limit::measure_copy(from, &to.join("bench-copy.zarrvectors"))
                 }),
             ];
             let name = format!("{}, {}", bench.scale_name(work.name), place.name);
-            results.contest(Workload::ahead(name, work.bar), sides)?;
+            results.contest(Row::ahead(name, work.bar), sides)?;
         }
     }
     mesh::run(results)
@@ -124,9 +115,9 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
 
 /// Builds levels with zarr-vectors, or with the tools.
 fn measure_python(python: &Path, whose: &str, work: &Work, store: &Path) -> anyhow::Result<Turn> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pyramid_reference.py");
     let mut command = Command::new(python);
-    let answer = run_command(command.arg(script).arg(store).args(["3", work.depth, whose]))?;
+    command.arg(peer::script("pyramid_reference"));
+    let answer = run_command(command.arg(store).args(["3", work.depth, whose]))?;
     let answer: Value = serde_json::from_str(&answer)?;
     let processor = answer["processor"].as_f64().map(Duration::from_secs_f64);
     let cost = Cost { memory: answer["peak"].as_u64(), processor, ..Cost::default() };
@@ -168,7 +159,7 @@ pub(crate) fn make_once(
 }
 
 /// Builds levels of a store in place.
-fn measure_pyramid(store: &Path, words: &[&str]) -> anyhow::Result<Turn> {
+fn measure_pyramid(store: &Path, words: &[impl AsRef<OsStr>]) -> anyhow::Result<Turn> {
     measure_command(zvf_command("pyramid")?.arg("--in-place").arg(store).args(words))
 }
 
