@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::process::{processor_time, read_stats};
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::watch::{processor_time, read_stats};
 use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;

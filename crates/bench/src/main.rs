@@ -12,6 +12,7 @@ mod discard;
 mod limit;
 mod parts;
 mod peer;
+mod process;
 mod profile;
 mod pyramid;
 mod results;
@@ -21,7 +22,6 @@ mod server;
 mod settings;
 mod tensor;
 mod validate;
-mod watch;
 mod write;
 
 use std::time::Instant;

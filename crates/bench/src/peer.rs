@@ -12,9 +12,9 @@ use archives::peers::{Talk, build_peer, install_python, run_command};
 use serde_json::{Value, json};
 
 use crate::contest::Contender;
+use crate::process::{Watch, read_stats};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
-use crate::watch::{Watch, read_stats};
 
 pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
 /// The faster one of its two HTTP libraries.

@@ -1,8 +1,8 @@
 //! Profiles work: it is repeated while `perf` records.
 //!
 //! ```text
-//! attach    `perf record` listens to this process, its threads and its children, as long as a command of its
-//!           own runs; the command says when it does, and ends with its input
+//! attach    `perf record` listens to this process, its threads and its children while a command of
+//!           its own runs; the command says when it does, and ends with its input
 //! record    the work is done until it was done once and the time is over, however long one turn takes
 //! report    `perf report` counts the samples of each process and function
 //! ```

@@ -20,7 +20,6 @@
 
 mod cluster;
 mod data;
-mod processes;
 mod sql;
 
 use std::fs;
@@ -34,12 +33,10 @@ use serde_json::json;
 use crate::data::{Question, make_boxes, open_store, to_address};
 use crate::limit;
 use crate::parts::packed::measure_queries;
-use crate::pyramid::{find_program, find_zvf};
+use crate::process::{self, ProcessRun, ProcessStats, find_zvf};
 use crate::results::{self, Needs, Part, Results};
 use crate::row::{Amount, Growth, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::watch::ProcessStats;
-use processes::ProcessRun;
 
 pub(crate) use data::Data;
 
@@ -138,9 +135,9 @@ impl Trial<'_> {
         };
         let (mut seconds, mut all, mut first) = (0.0, ProcessStats::default(), 0);
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
-            let done = processes::run_tasks(first..first + stage.len(), at_once, command)?;
+            let done = process::run_tasks(first..first + stage.len(), at_once, command)?;
             seconds += done.seconds;
-            all = processes::combine_stats(all, &done.stats, u64::max);
+            all = all.plus(&done.stats, u64::max);
             if first == 0 {
                 fs::remove_file(input)?;
             }
@@ -224,7 +221,7 @@ impl Trial<'_> {
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
         let (words, what) = (words.join(" "), self.data.about().name);
         let context = || format!("{words} of {} {what}", self.vertices);
-        processes::run_command(&mut command).with_context(context)
+        process::run_command(&mut command).with_context(context)
     }
 
     /// Adds a row, and a step to the growth of each side of it.

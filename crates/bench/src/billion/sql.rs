@@ -9,12 +9,11 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
-use super::processes::{self, ProcessRun};
-use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial, find_program};
+use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial};
 use crate::contest::summarize_turns;
 use crate::data::to_address;
 use crate::peer::install;
-use crate::pyramid::find_zvf;
+use crate::process::{self, ProcessRun, find_program, find_zvf};
 use crate::row::{Role, Side, Turn};
 
 /// Queries the store of a trial; if it has points, and not too many, also Parquet of the same rows.
@@ -153,19 +152,18 @@ fn ask_sql(
     others: &[u32],
     statement: &str,
 ) -> anyhow::Result<Answer> {
-    let watches = processes::watch_processes(others)?;
+    let watches = process::watch_processes(others)?;
     let mut command = Command::new(sql);
     command.args(["--table", &format!("t={}", to_address(table)?), "--format", "csv", "--quiet"]);
-    let done = processes::run_command(command.args(words).arg(statement))?;
-    let all = processes::stats_since(&watches)?;
-    let all = processes::combine_stats(all, &done.stats, |a, b| a + b);
+    let done = process::run_command(command.args(words).arg(statement))?;
+    let all = process::stats_since(&watches)?.plus(&done.stats, |a, b| a + b);
     Ok((all.turn(done.seconds), parse_numbers(done.stdout.lines().skip(1))?))
 }
 
 fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<Answer> {
     let mut command = Command::new(python);
     let ProcessRun { stats, stdout, .. } =
-        processes::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
+        process::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
     let mut lines = stdout.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
     Ok((stats.turn(seconds), parse_numbers(lines)?))

@@ -13,7 +13,8 @@ use anyhow::{Context as _, bail};
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::files::write_points;
-use crate::pyramid::{copy_store, find_zvf, make_once, measure_command};
+use crate::process::{find_zvf, make_once, measure_command};
+use crate::pyramid::copy_store;
 use crate::results::Results;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
@@ -43,7 +44,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
             }
             let input = if verb == "create" { &table } else { copy.as_ref().unwrap_or(&store) };
             command.arg(verb).arg(input).args(words.split_whitespace()).args(&made);
-            let turn = measure_command(command.arg("-q").stdout(Stdio::null()))?;
+            let turn = measure_command(command.arg("-q"))?;
             made.iter().chain(&copy).try_for_each(|left| remove_path(left))?;
             Ok(turn)
         };
@@ -73,8 +74,8 @@ fn remove_path(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() { discard(path) } else { Ok(std::fs::remove_file(path)?) }
 }
 
-/// Returns the lists of one and of two processors that this process may use, or why `taskset` cannot
-/// assign them.
+/// Returns the lists of one and of two processors that this process may use, or why `taskset`
+/// cannot assign them.
 fn list_processors() -> anyhow::Result<[String; 2]> {
     Command::new("taskset").arg("--version").stdout(Stdio::null()).status().context("taskset")?;
     let status = std::fs::read_to_string("/proc/self/status")?;

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::contest::Contender;
 use crate::data::{Points, make_sheet, rows_of};
 use crate::peer::Other;
-use crate::pyramid::{measure_command, zvf_command};
+use crate::process::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::Role;
 use crate::write::count_vertices;

@@ -17,19 +17,19 @@ mod mesh;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow};
 use archives::peers::run_command;
 use serde_json::Value;
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::peer::{NAME, install, install_reference, make_reference_stores};
+use crate::process::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Cost, Role, Row, Turn};
-use crate::watch::{ProcessStats, read_stats};
 use crate::{limit, peer};
 
 /// A store that gets three levels.
@@ -124,40 +124,6 @@ fn measure_python(python: &Path, whose: &str, work: &Work, store: &Path) -> anyh
     Ok(Turn::from_seconds(answer["seconds"].as_f64().context("no number")?).with_cost(cost))
 }
 
-/// Returns the path of a program that is built beside this one.
-pub(crate) fn find_program(name: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.exists(), "there is no {}: build it", path.display());
-    Ok(path)
-}
-
-/// Returns the path of the command.
-pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
-    find_program("zvf")
-}
-
-/// Returns a quiet command with this subcommand.
-pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(find_zvf()?);
-    command.args([verb, "-q"]).stdout(Stdio::null());
-    Ok(command)
-}
-
-/// Makes a file or a store from another one with the command, unless it is there.
-pub(crate) fn make_once(
-    verb: &str,
-    from: &Path,
-    to: PathBuf,
-    options: &str,
-) -> anyhow::Result<PathBuf> {
-    if !to.exists() {
-        let mut command = zvf_command(verb)?;
-        let status = command.args([from, &to]).args(options.split_whitespace()).status()?;
-        ensure!(status.success(), "{} is not made: {status}", to.display());
-    }
-    Ok(to)
-}
-
 /// Builds levels of a store in place.
 fn measure_pyramid(store: &Path, words: &[impl AsRef<OsStr>]) -> anyhow::Result<Turn> {
     measure_command(zvf_command("pyramid")?.arg("--in-place").arg(store).args(words))
@@ -173,35 +139,6 @@ fn on_copy<T>(
     let done = work(&copy)?;
     discard(&copy)?;
     Ok(done)
-}
-
-/// Runs a command; returns its time, its peak memory and its processor time.
-pub(crate) fn measure_command(command: &mut Command) -> anyhow::Result<Turn> {
-    let (seconds, stats) = watch_command(command)?;
-    let memory = Some(stats.peak).filter(|peak| *peak > 0);
-    let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
-    Ok(Turn::from_seconds(seconds).with_cost(cost))
-}
-
-/// Runs a command; returns its seconds, and the statistics of the process just before its end.
-pub(crate) fn watch_command(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
-    let begun = Instant::now();
-    let mut child = command.spawn()?;
-    let mut stats = ProcessStats::default();
-    let status = loop {
-        // The read statistics exist only while the process runs, so the last sample is slightly
-        // early.
-        stats = read_stats(child.id()).unwrap_or(stats);
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        // Sampling takes processor time, so it is rare in long runs.
-        let pause = begun.elapsed() / 100;
-        std::thread::sleep(pause.clamp(Duration::from_micros(200), Duration::from_millis(20)));
-    };
-    let seconds = begun.elapsed().as_secs_f64();
-    ensure!(status.success(), "{status}");
-    Ok((seconds, stats))
 }
 
 /// Copies a store.
