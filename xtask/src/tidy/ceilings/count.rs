@@ -71,10 +71,9 @@ fn place(path: &str) -> (&str, bool) {
 /// test modules.
 pub(crate) fn split_tests(text: &str) -> (Vec<&str>, usize) {
     let (mut code, mut tests) = (Vec::new(), 0);
-    let mut lines = text.lines().peekable();
+    let mut lines = text.lines().map(str::trim).peekable();
     let mut in_comment = false;
-    while let Some(raw) = lines.next() {
-        let line = raw.trim();
+    while let Some(line) = lines.next() {
         if in_comment || line.starts_with("/*") {
             in_comment = !line.contains("*/");
             continue;
@@ -87,7 +86,7 @@ pub(crate) fn split_tests(text: &str) -> (Vec<&str>, usize) {
             while let Some(next) =
                 lines.next_if(|_| ahead.last().is_some_and(|l| l.starts_with("#[")))
             {
-                ahead.push(next.trim());
+                ahead.push(next);
             }
             let head = ahead.last().copied().unwrap_or_default();
             let head = head
@@ -95,11 +94,12 @@ pub(crate) fn split_tests(text: &str) -> (Vec<&str>, usize) {
                 .filter(|(vis, _)| vis.starts_with("pub("))
                 .map_or(head, |(_, head)| head);
             if head.starts_with("mod ") && head.ends_with('{') {
-                // The formatter puts its end below its beginning.
-                let end = format!("{}}}", &raw[..raw.len() - raw.trim_start().len()]);
-                tests += 2;
-                let inside = lines.by_ref().take_while(|line| *line != end).map(str::trim);
-                tests += inside.filter(|l| !l.is_empty() && !l.starts_with("//")).count();
+                let mut depth = 1;
+                tests += 1;
+                while let Some(line) = lines.next_if(|_| depth > 0) {
+                    depth += depth_change(line);
+                    tests += usize::from(!line.is_empty() && !line.starts_with("//"));
+                }
                 continue;
             }
         }
@@ -107,6 +107,22 @@ pub(crate) fn split_tests(text: &str) -> (Vec<&str>, usize) {
         code.extend(kept.map(|line| line.split_once(" // ").map_or(line, |(code, _)| code)));
     }
     (code, tests)
+}
+
+/// Returns the number of braces that a line opens, minus those that it closes; braces in literals
+/// and comments do not count.
+fn depth_change(line: &str) -> i32 {
+    let (mut depth, mut last) = (0, "");
+    for token in (Tokens { rest: line }) {
+        match token {
+            "/" if last == "/" => break, // a comment
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
+        last = token;
+    }
+    depth
 }
 
 fn count_tokens(code: &str) -> usize {
