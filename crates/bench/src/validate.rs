@@ -13,9 +13,9 @@ use serde_json::json;
 use zvf_validate::{Observer, Options, validate};
 
 use crate::contest::Contender;
+use crate::data::{Points, open_store};
 use crate::limit;
 use crate::parts::packed::measure_cost;
-use crate::parts::sample_data::{Points, open_store};
 use crate::peer::{Other, make_reference_stores};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
