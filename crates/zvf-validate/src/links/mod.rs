@@ -11,7 +11,6 @@
 
 mod blob;
 mod cell;
-mod hash;
 mod open;
 mod segment;
 mod total;
@@ -42,7 +41,7 @@ pub(crate) async fn check(
 ) -> Result<()> {
     let Some(level) = levels.get(at) else { return Ok(()) };
     let families = open::open_families(run, levels, level).await?;
-    let (mut widths, mut sums) = (Vec::new(), Vec::new());
+    let (mut widths, mut totals) = (Vec::new(), Vec::new());
     for opened in families {
         let (delta, width) = (opened.delta.0, opened.family.link_width());
         widths.push(FamilyWidth { delta, width });
@@ -55,13 +54,11 @@ pub(crate) async fn check(
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
         total.check_totals(run, &opened);
-        sums.push(total.into_sums(level));
+        totals.push(total);
     }
     if let Some(level) = levels.get_mut(at) {
         level.families = widths;
-        for sums in sums {
-            sums.store_in(level);
-        }
+        totals.into_iter().for_each(|total| total.store_in(level));
     }
     Ok(())
 }
