@@ -90,7 +90,8 @@ struct Ends<'a> {
     uses: Uses,
 }
 
-/// Checks every record of one blob, of `record` bytes each; returns false if some could not be read.
+/// Checks every record of one blob, of `record` bytes each; returns false if some could not be
+/// read.
 async fn blob(
     run: &mut Validation,
     path: &str,

@@ -256,8 +256,8 @@ impl LinkReport {
         }
     }
 
-    /// Adds a child; returns its `parent`, a row of the same chunk, if it is after the child in the fragment that has
-    /// both.
+    /// Adds a child; returns its `parent`, a row of the same chunk, if it is after the child in the
+    /// fragment that has both.
     pub(super) fn add_child(
         &mut self,
         (table, chunk): (&ChunkTable, usize),

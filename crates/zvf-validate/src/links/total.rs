@@ -73,7 +73,8 @@ impl Total {
         }
     }
 
-    /// Adds the records of a cell or of a piece of a blob; its rows to the counts where they are `counted`.
+    /// Adds the records of a cell or of a piece of a blob; its rows to the counts where they are
+    /// `counted`.
     pub(super) fn take(&mut self, run: &mut Validation, report: LinkReport, counted: bool) {
         let rows = report.rows.unwrap_or(0); // without rows it is not complete
         self.links += rows;
