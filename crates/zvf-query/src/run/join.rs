@@ -3,7 +3,6 @@
 //! A vertex with elements in several work units is in each of their answers. The merged answer has
 //! it once, in storage order, and the elements in the order of an answer from a single work unit.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use zvf_error::Result;
@@ -64,16 +63,8 @@ pub(crate) fn weight(batch: &Batch) -> u64 {
     to_u64(rest + batch.positions().bytes().len())
 }
 
-/// The rank of each link cell in the order of elements, by segment and cell.
-type CellOrder = HashMap<(u64, u64), u64>;
-
 /// Merges answers: each stored vertex once, in storage order, followed by the vertices of cuts.
-pub(super) async fn merge_elements(
-    context: &Context,
-    batches: &[Batch],
-    keys: &[ElementKeys],
-) -> Result<Batch> {
-    let order = context.cell_order().await?;
+pub(super) fn merge_elements(kind: Kind, batches: &[Batch], keys: &[ElementKeys]) -> Result<Batch> {
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
     for (unit, keyed) in keys.iter().enumerate() {
         stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, unit, row)));
@@ -108,15 +99,12 @@ pub(super) async fn merge_elements(
     // The rank of each element, its work unit and its position there: the vertices of many elements
     // are looked up twice, because a list for each of them would take more memory than the answer.
     let elements = lists.iter().map(|elements| elements.len()).sum();
-    let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(elements);
+    let mut all: Vec<(u64, u32, usize, usize)> = Vec::with_capacity(elements);
     for (unit, (list, keyed)) in lists.iter().zip(keys).enumerate() {
         for (at, (element, key)) in list.iter().zip(&keyed.elements).enumerate() {
             // Elements of a skeleton are in the order of their children; implicit ones are last.
-            let (first, second) = if context.kind == Kind::Skeleton {
-                (to_u64(numbers[unit][element[0]]), 0)
-            } else {
-                (order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX), key.2)
-            };
+            let (first, second) =
+                if kind == Kind::Skeleton { (to_u64(numbers[unit][element[0]]), 0) } else { *key };
             all.push((first, second, unit, at));
         }
     }
@@ -127,15 +115,6 @@ pub(super) async fn merge_elements(
 }
 
 impl Context {
-    /// Returns the ranks of the relevant link cells.
-    async fn cell_order(&self) -> Result<CellOrder> {
-        let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
-        let chunks = self.filter_places(self.candidates()).await?;
-        let cells = self.link_cells(&family, &self.link_ends(&chunks)).await?;
-        let cells = cells.into_iter().map(|(segment, cell)| (to_u64(segment), to_u64(cell)));
-        Ok(cells.zip(0..).collect())
-    }
-
     /// Returns whether the work must be divided: by the count of the level and, if that is large,
     /// by the extents of fragment indexes.
     pub(super) async fn is_large(&self, places: &[u32]) -> bool {
