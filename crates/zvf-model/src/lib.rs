@@ -34,6 +34,7 @@ mod objects;
 pub mod open;
 mod owners;
 mod parametric;
+mod pick;
 mod rowwise;
 mod value;
 

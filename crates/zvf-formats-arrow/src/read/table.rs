@@ -229,7 +229,7 @@ impl Table {
         let fields = self.make_attributes(&attributes, rows.num_rows())?;
         self.push_owners(objects.as_ref(), parts.as_ref(), rows.num_rows())?;
         let batch = self.vertices.take_batch()?;
-        Ok(fields.into_iter().try_fold(batch, Batch::with_field)?)
+        Ok(batch.with_fields(fields)?)
     }
 
     /// Ends rows of these objects and parts.

@@ -170,13 +170,8 @@ impl Iterator for Pieces {
 
 /// Returns some vertices of a batch with their attributes and objects, without elements.
 pub fn slice_batch(batch: &Batch, rows: Range<usize>) -> Result<Batch> {
-    let slice = Batch::new(batch.kind(), batch.positions().slice(rows.clone()));
-    let fields = slice_all(batch.fields(), rows.clone());
-    let slice = fields.into_iter().try_fold(slice, Batch::with_field)?;
-    if let Some(owners) = batch.vertex_objects() {
-        return Ok(slice.with_vertex_objects(owners[rows].to_vec())?);
-    }
-    if batch.parts().offsets().is_empty() {
+    let slice = batch.slice(rows.clone());
+    if batch.vertex_objects().is_some() || batch.parts().offsets().is_empty() {
         return Ok(slice);
     }
     Ok(slice.with_parts(slice_parts(batch.parts(), &rows)?)?)

@@ -24,7 +24,7 @@ use zvf_query::{Order, Query};
 use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder};
 
 use super::KindSource;
-use crate::batches::{has_same_columns, new_batch, split_off_places};
+use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
 use crate::rows::{check_rows, chunk_of_place, row_of_place};
 
@@ -231,7 +231,7 @@ impl Regrouped {
         let positions = made.next().expect("positions come first");
         let fields = self.like.fields().iter().zip(made);
         let fields = fields.map(|(field, column)| field.with_column(column));
-        let batch = new_batch(self.like.kind(), positions, fields, None)?;
+        let batch = Batch::new(self.like.kind(), positions).with_fields(fields)?;
         split_off_places(batch.with_parts(Parts::new(offsets, objects)?)?).map(Some)
     }
 }

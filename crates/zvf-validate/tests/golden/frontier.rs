@@ -117,6 +117,10 @@ async fn partitioned_cross_chunk_links_are_checked() {
         checked.links,
         report_of(&archives::files("v070_gr3"), &Options::default()).await.checked.links
     );
+    let mut none = sound_files.clone();
+    edit(&mut none, "0/cross_chunk_links/0/zarr.json", |all| all["num_links"] = json!(0));
+    let none = find_faults(&none).await;
+    assert!(!none.iter().any(|found| found.starts_with("error C36")), "{none:#?}");
     fn leaf(files: &Files) -> String {
         let is_leaf = |path: &&String| {
             path.starts_with("0/cross_chunk_links/0/") && path.ends_with("/data/c/0")

@@ -3,7 +3,7 @@
 use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Bounds, Column, ColumnBuilder, Kind, LinkFamily};
+use zvf_model::{Bounds, Column, Kind, LinkFamily};
 
 use super::marks::{ALLOWED, CHILD, INSIDE, Marks, NONE};
 use super::{CUT, Cell, Part};
@@ -19,9 +19,8 @@ use crate::select::pieces::{Piece, missing_row_error};
 /// The elements of the answer.
 #[derive(Default)]
 pub(super) struct KeptElements {
+    /// The ends of each element, as many as the elements of the answer have.
     pub(super) ends: Vec<Place>,
-    /// For each element, one past its last end in `ends`.
-    stops: Vec<usize>,
     /// Part and record of each element; `None` for implicit edges.
     pub(super) records: Vec<Option<(u32, u32)>>,
     /// Vertices between stored ones, numbered after these.
@@ -33,7 +32,6 @@ impl KeptElements {
     fn with_capacity(elements: usize, width: usize) -> Self {
         Self {
             ends: Vec::with_capacity(elements * width), // of records that are in memory
-            stops: Vec::with_capacity(elements),
             records: Vec::with_capacity(elements),
             cuts: Vec::new(),
         }
@@ -41,7 +39,6 @@ impl KeptElements {
 
     fn push(&mut self, ends: impl IntoIterator<Item = Place>, record: Option<(u32, u32)>) {
         self.ends.extend(ends);
-        self.stops.push(self.ends.len());
         self.records.push(record);
     }
 
@@ -64,10 +61,8 @@ impl KeptElements {
         }
         let weights = self.cuts.iter().map(|cut| cut.weights.iter().copied());
         let cuts = interpolate_column(weights, loaded, stored.dtype(), stored.width())?;
-        let mut all = ColumnBuilder::empty_like(&stored);
-        all.push_rows(&stored, 0..stored.len());
-        all.push_rows(&cuts, 0..cuts.len());
-        Ok(all.finish())
+        let rows = [0..stored.len(), 0..cuts.len()];
+        Ok(Column::pick(&[&stored, &cuts], rows.into_iter().enumerate()))
     }
 
     /// Returns for each cut the stored row with the largest weight, and its fragment.
@@ -82,12 +77,6 @@ impl KeptElements {
             Some(Piece { cell: place.cell, start: place.row, len: 1, fragment })
         });
         nearest.map(|piece| piece.ok_or_else(missing_row_error)).collect()
-    }
-
-    /// Returns the ends of each element.
-    pub(super) fn elements(&self) -> impl Iterator<Item = &[Place]> {
-        let starts = std::iter::once(0).chain(self.stops.iter().copied());
-        starts.zip(&self.stops).map(move |(start, stop)| &self.ends[start..*stop])
     }
 
     /// Adds a vertex of a cut; returns its number. `clip` limits their number.
@@ -130,7 +119,7 @@ impl Context {
             first_rows[usize_from_u32(place.cell)].binary_search(&place.row).is_ok()
         };
         for part in parts {
-            let offsets = family.segments()[part.segment].offsets();
+            let offsets = family.segments()[part.cell.segment].offsets();
             let across = offsets.is_some_and(|offsets| !offsets.are_zero());
             for [a, b] in part.ends.as_chunks_mut::<2>().0 {
                 // The child is the end that is the first row of a fragment. If both or neither are, it is the second end of
