@@ -1,6 +1,6 @@
 //! An object store with planned failures, for tests.
 //!
-//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for operation n
+//! [`FaultStore`] wraps memory and counts operations from 0. A [`Refused`] planned for operation n
 //! happens once; all others pass. Every operation is also recorded, so that a test can check the
 //! requests.
 //!
@@ -131,11 +131,11 @@ pub struct Request {
 #[derive(Clone, Default)]
 pub struct FaultStore {
     inner: Arc<InMemory>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultState {
     begun: Option<Instant>,
     /// The time of each put; objects put again are listed again.
     puts: Vec<(Path, Instant)>,
@@ -152,7 +152,7 @@ struct State {
     denied_deletes: usize,
 }
 
-impl State {
+impl FaultState {
     fn record_put(&mut self, path: &Path) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
@@ -216,11 +216,11 @@ impl FaultStore {
     /// operations.
     #[must_use]
     pub fn new_client(&self) -> Self {
-        let state = State { conditions: self.state().conditions, ..State::default() };
+        let state = FaultState { conditions: self.state().conditions, ..FaultState::default() };
         Self { inner: Arc::clone(&self.inner), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Repeats puts with [`Fault::Repeated`]. Returns their number.
+    /// Repeats puts with [`Refused::Repeated`]. Returns their number.
     pub async fn send_late(&self) -> usize {
         let late = std::mem::take(&mut self.state().late);
         let count = late.len();
@@ -274,7 +274,7 @@ impl FaultStore {
         self.state().max_in_flight
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,7 +24,7 @@ use crate::row::{Role, Row};
 use crate::settings::Bench;
 
 /// A part.
-pub(crate) struct Part {
+pub(crate) struct BenchPart {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its title.
@@ -71,8 +71,8 @@ pub(crate) struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    pub(crate) fn new(bench: &'a Bench, part: &Part) -> Self {
-        let Part { name: part, title, .. } = *part;
+    pub(crate) fn new(bench: &'a Bench, part: &BenchPart) -> Self {
+        let BenchPart { name: part, title, .. } = *part;
         let (rows, notes, sizes) = (Vec::new(), Vec::new(), Vec::new());
         Self { bench, part, title, rows, notes, sizes, held: None }
     }

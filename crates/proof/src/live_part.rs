@@ -15,7 +15,7 @@ use zvf_query::{Columns, Mode, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::contents::{self, LevelContents};
-use crate::golden_part::boxes::{self, Piece};
+use crate::golden_part::boxes::{self, PointList};
 use crate::input::Input;
 use crate::naive::{self, Cube};
 use crate::peers;
@@ -164,7 +164,7 @@ impl Level<'_> {
         report: &mut Report,
         input: &Input,
         kind: Kind,
-        pieces: &[Piece],
+        pieces: &[PointList],
         random: &mut Random,
     ) {
         let group = |(number, members): (usize, &Vec<i64>)| {
@@ -186,7 +186,7 @@ impl Level<'_> {
             let query = query.order(Order::Objects).columns(Columns::None);
             let answer = report.ok_or_report(&what, self.reader.run(&query).await);
             let Some(answer) = answer else { continue };
-            let expected: Vec<&Piece> = ids.iter().map(|id| &pieces[*id as usize]).collect();
+            let expected: Vec<&PointList> = ids.iter().map(|id| &pieces[*id as usize]).collect();
             let found = boxes::collect_pieces(&answer.batch, kind);
             let why = format!("expected {} chains, found {}", expected.len(), found.len());
             report.check(&what, found.iter().eq(expected), why);

@@ -88,11 +88,11 @@ impl PublishKind {
 struct Script {
     kind: PublishKind,
     recording: Recording,
-    shared: Option<Shared>,
+    shared: Option<SharedBuild>,
 }
 
 /// Additional data if several processes built the store.
-struct Shared {
+struct SharedBuild {
     store: Inode,       // the directory of the new store
     identity: String,   // its recorded identity
     waited: Vec<usize>, // the calls after which each process ended
@@ -124,7 +124,7 @@ impl Script {
         let (what, counted) = (format!("{kind:?}"), Counted::AllAndParent);
         let recording = Recording::record(&what, counted, kind.disk(), prepare, write)?;
         let store = recording.ideal.find_inode(NAME.as_ref(), "".as_ref());
-        let shared = shared.then_some(Shared { store, identity, waited });
+        let shared = shared.then_some(SharedBuild { store, identity, waited });
         Ok(Self { kind, recording, shared })
     }
 
@@ -165,7 +165,7 @@ impl Script {
     }
 }
 
-impl Shared {
+impl SharedBuild {
     /// Returns the store after the processes whose work was not synced ran again, followed by the
     /// last step.
     async fn finish_after_crash(

@@ -10,8 +10,8 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, Lines, NamedValues, NewFile,
-    OpenedWriter, POSITIONS_ONLY, ReadOptions, Reader, Spec, Table, Values, VertexBuilder, WriteFn,
+    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, FileReader, Lines, NamedValues, NewFile,
+    OpenedWriter, POSITIONS_ONLY, ReadOptions, Spec, Table, Values, VertexBuilder, WriteFn,
     default_axes, parse_f64, quote_start,
 };
 use zvf_model::{Batch, Kind};
@@ -34,7 +34,7 @@ pub(crate) const DOTS: Spec = Spec {
 };
 
 /// Opens a reader: a header, then batches of points.
-fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut lines = Lines::new(bytes);
     let has_magic = lines.next()? == Some("dots");
     lines.here().ensure(has_magic, Class::BadMagic, "the line `dots`", "another")?;
@@ -42,7 +42,7 @@ fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut points =
         VertexBuilder::new(Kind::PointCloud, Values::new(FLOAT64, 2), vec![weight], false);
     let (header, batch_rows) = (points.header(default_axes(2))?, options.batch_rows.max(1));
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         while points.rows() < batch_rows
             && let Some(line) = lines.next()?
         {
@@ -94,7 +94,7 @@ impl<W: Write> BatchWriter for DotsWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Target, WriteOptions, copy, find_losses};
+    use zvf_formats::{FormatOptions, Target, copy, find_losses};
 
     use super::*;
     use crate::read::{self, Format, Input};
@@ -109,7 +109,7 @@ mod tests {
         let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
         assert_eq!(losses, ["vertex attribute \"name\" is dropped: Dots has a place for weight"]);
         let (mut dots, mut back) = (Vec::new(), Vec::new());
-        let to = WriteOptions::default();
+        let to = FormatOptions::default();
         let writer = write::open(Format::Dots, Target::stream(&mut dots), &to).unwrap();
         assert_eq!(copy(reader, writer).unwrap().vertices, 2);
         assert_eq!(dots, b"dots\n0.5 1 7\n2 3 9\n");

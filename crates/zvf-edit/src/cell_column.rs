@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkColumnAttrs};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
@@ -116,7 +116,7 @@ pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Resul
 
 /// Returns the width that the attributes of a column of links declare.
 pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
-    let column = LinkAttribute::parse(attributes_object(attrs))?;
+    let column = LinkColumnAttrs::parse(attributes_object(attrs))?;
     checked_width(column.declared_columns())
 }
 

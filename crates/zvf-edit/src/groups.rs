@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc};
+use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, GroupsAttrs as GroupsDoc};
 
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail};

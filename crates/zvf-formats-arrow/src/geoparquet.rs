@@ -183,7 +183,7 @@ const BATCH_ROWS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
     use zvf_formats_gis::GEOJSON;
 
     use crate::shared::{convert, open, pieces};
@@ -201,7 +201,7 @@ mod tests {
             let input = Input::reader(TEXT.as_bytes());
             let options = ReadOptions::default();
             let reader = open(input, Some(&GEOJSON), &options).unwrap();
-            let (out, report) = convert(reader, format, &WriteOptions::default()).unwrap();
+            let (out, report) = convert(reader, format, &FormatOptions::default()).unwrap();
             assert_eq!(report.objects, 3);
             let expected = pieces(TEXT.as_bytes(), &GEOJSON, &options);
             assert_eq!(pieces(&out, format, &options), expected, "{format}");

@@ -87,8 +87,8 @@ pub use read::values::{
 pub use read::xml::{Element, Xml};
 pub use read::zip::{Archive, Member};
 pub use read::{
-    Bounds, Bytes, ColumnRoles, Input, Measure, Notes, Polygons, ReadOptions, Reader, TextOptions,
-    crs,
+    Bytes, ColumnRoles, Extents, FileReader, Input, Measure, Notes, Polygons, ReadOptions,
+    TextOptions, crs,
 };
 pub use spec::{Spec, Start, WriteFn, begins_with_element, recognizes_nothing};
 pub use table::{
@@ -105,6 +105,6 @@ pub use write::rows::BatchWriter;
 pub use write::spool::Spool;
 pub use write::zip::ZipWriter;
 pub use write::{
-    CollectedPieces, Encoded, NewFile, Opened, OpenedWriter, PieceWriter, SeekWrite, Target,
-    WriteOptions, copy, count_u32, counted_loss, find_losses, find_record, narrow, second_kind,
+    CollectedPieces, Encoded, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, SeekWrite,
+    Target, copy, count_u32, counted_loss, find_losses, find_record, narrow, second_kind,
 };

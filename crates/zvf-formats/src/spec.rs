@@ -5,14 +5,14 @@ use std::io::Write as _;
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Header, Piece, Sink};
 
 use crate::capabilities::Capabilities;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
-use crate::read::{Bytes, ReadOptions, Reader};
+use crate::read::{Bytes, FileReader, ReadOptions};
 use crate::write::{
-    CollectedPieces, Encode, NewFile, Opened, OpenedWriter, PieceWriter, Target, WriteOptions,
+    CollectedPieces, Encode, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, Target,
     second_kind,
 };
 
@@ -27,7 +27,7 @@ pub struct Spec {
     /// Returns whether these first bytes, or this folder, certainly belong to the format.
     pub recognizes: fn(&Start<'_>) -> bool,
     /// Opens a reader. A folder is passed as empty bytes with a path.
-    pub read: fn(Bytes, &ReadOptions) -> Result<Reader>,
+    pub read: fn(Bytes, &ReadOptions) -> Result<FileReader>,
     /// Opens a writer.
     pub write: Option<WriteFn>,
     /// What the format can hold.
@@ -42,12 +42,12 @@ pub enum WriteFn {
     /// At the end, from all pieces.
     Whole(Encode),
     /// By a sink that begins anew for each level of detail.
-    Levels(for<'a> fn(Target<'a>, &WriteOptions) -> Opened<'a>),
+    Levels(for<'a> fn(Target<'a>, &FormatOptions) -> Opened<'a>),
 }
 
 impl Spec {
     /// Opens a reader of `bytes`.
-    pub fn open(&self, mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+    pub fn open(&self, mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
         bytes.set_format(self.name);
         let can = &self.capabilities;
         if bytes.is_folder() && !can.is_folder {
@@ -63,7 +63,7 @@ impl Spec {
     }
 
     /// Opens a writer, unless the format is only read.
-    pub fn create<'a>(&self, target: Target<'a>, options: &WriteOptions) -> Option<Opened<'a>> {
+    pub fn create<'a>(&self, target: Target<'a>, options: &FormatOptions) -> Option<Opened<'a>> {
         self.write.map(|write| self.open_sink(write, target, options))
     }
 
@@ -71,7 +71,7 @@ impl Spec {
         &self,
         write: WriteFn,
         target: Target<'a>,
-        options: &WriteOptions,
+        options: &FormatOptions,
     ) -> Opened<'a> {
         let format = self.name;
         let target = if self.capabilities.is_folder { target } else { target.into_file(format)? };
@@ -123,8 +123,8 @@ impl Sink for FileSink<'_> {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.write(piece))
     }
 
-    fn finish(self: Box<Self>) -> Result<Report> {
-        self.writer.map_or_else(|| Ok(Report::default()), |writer| writer.finish())
+    fn finish(self: Box<Self>) -> Result<FlowReport> {
+        self.writer.map_or_else(|| Ok(FlowReport::default()), |writer| writer.finish())
     }
 }
 
@@ -140,7 +140,7 @@ impl PieceWriter for CollectingWriter<'_> {
         self.collected.push(piece)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         let report = (self.encode)(&self.collected.finish()?, &mut self.target)?;
         self.target.flush()?;
         Ok(report)

@@ -8,7 +8,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, Column, Fragments, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, FragmentsAttrs, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{BadColumn, LevelReader};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
@@ -144,7 +144,7 @@ pub(crate) async fn vertices(target: &mut Target<'_>) -> Result<Rows> {
     }
     let rows = raw.then(|| lens.iter().map(|(_, rows)| rows).sum());
     lens.sort_by(|(a, _), (b, _)| a.cmp_numeric(b));
-    let attributes = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let attributes = FragmentsAttrs::new("vertex_fragments", Vec::new()).to_attributes();
     let tile = raw && tiles(target, &fragments, &lens).await?;
     target.copy(&fragments, "vertex_fragments", attributes).await?;
     Ok(Rows { rows, tile })

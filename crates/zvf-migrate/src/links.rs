@@ -21,7 +21,9 @@ use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, LinkColumnAttrs as Doc, LinksFamily, SegmentAttrs,
+};
 use zvf_metadata::{GroupDoc, LinkStore, Object, arrays};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};
@@ -134,7 +136,7 @@ impl Records {
         let has_perm = self.family.has_perm(intra);
         let (body, shape) =
             (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
-        let segment = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
+        let segment = SegmentAttrs::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
         let array = |path: String, attributes: Object| -> Result<CellSink> {
             target.build.cells(&target.path(&path), target.plan(&keys, attributes))
@@ -287,7 +289,7 @@ async fn fragments(target: &mut Target<'_>, cells: &[(ChunkKey, &[Placed])]) -> 
         let more = old.presence().await?;
         keys.extend(more.iter().filter(|key| !cell_keys.contains(key.components())));
     }
-    let attributes = arrays::Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let attributes = arrays::FragmentsAttrs::new("link_fragments", Vec::new()).to_attributes();
     let plan = target.plan(&keys, attributes);
     let sink = target.build.cells(&target.path("link_fragments"), plan)?;
     for run in target.runs(&sink, keys)? {

@@ -9,11 +9,11 @@ use zvf_store::{Build, CellPlan, Store};
 
 use crate::cells::{Rows, Target};
 use crate::options::Migration;
-use crate::plan::{Plan, PlannedLevel, Step, What};
+use crate::plan::{MigrationPlan, PlannedLevel, Step, What};
 use crate::progress::{MigrationCounts, Progress};
 use crate::{bridges, cells, links, objects, rows, verify};
 
-impl Plan {
+impl MigrationPlan {
     /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
     ///
     /// Cells are encoded on the current rayon pool, and this call blocks meanwhile; see [`Build`]
@@ -222,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_changed_during_migration_is_not_replaced() {
         let old = archives::Unpacked::new("v060_gr3");
-        let plan = Plan::build(&old.open().await).await.unwrap();
+        let plan = MigrationPlan::build(&old.open().await).await.unwrap();
         let mut root = std::fs::read(old.path().join("zarr.json")).unwrap();
         root.push(b' ');
         std::fs::write(old.path().join("zarr.json"), root).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(error.class(), Class::Conflict);
         assert_eq!(archives::tree(old.path()), before);
 
-        let plan = Plan::build(&old.open().await).await.unwrap();
+        let plan = MigrationPlan::build(&old.open().await).await.unwrap();
         let build = Build::begin(address, options()).await.unwrap();
         plan.apply(&Migration::default(), build, |_| ()).await.unwrap();
         assert_ne!(archives::tree(old.path()), before);

@@ -22,7 +22,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Groups, LevelReader, Members, ObjectIndex, Parametric};
 use zvf_store::{Caching, Store};
 
-use crate::plan::{Plan, What};
+use crate::plan::{MigrationPlan, What};
 use crate::rows::batches;
 
 /// Compares `new` with the store that `plan` is for.
@@ -31,7 +31,7 @@ use crate::rows::batches;
 ///
 /// [`Class::CountMismatch`] when numbers differ, [`Class::Checksum`] when contents differ;
 /// otherwise when `new` cannot be read.
-pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<()> {
+pub(crate) async fn compare(plan: &MigrationPlan, new: &Store) -> Result<()> {
     for planned in &plan.levels {
         let old = &planned.reader;
         let new = LevelReader::open(new, old.level()).await?;
@@ -280,7 +280,7 @@ mod tests {
     async fn migrate(id: &str) -> (tempfile::TempDir, String) {
         let (old, dir) = (archives::Unpacked::new(id), tempfile::tempdir().unwrap());
         let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();
-        let plan = Plan::build(&old.open().await).await.unwrap();
+        let plan = MigrationPlan::build(&old.open().await).await.unwrap();
         let build = zvf_store::Build::begin(&address, Default::default()).await.unwrap();
         let report = plan.apply(&Default::default(), build, |_| ()).await.unwrap();
         assert!(report.verified, "{id}");
@@ -314,7 +314,7 @@ mod tests {
                 std::fs::write(&path, bytes).unwrap();
             }
             let old = archives::Unpacked::new(faces);
-            let plan = Plan::build(&old.open().await).await.unwrap();
+            let plan = MigrationPlan::build(&old.open().await).await.unwrap();
             let new = Store::open(&address, Default::default()).await.unwrap();
             let found = compare(&plan, &new).await.err().map(|error| error.to_string());
             match (found, message) {

@@ -194,7 +194,7 @@ pub struct Parts {
 
 /// One part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BatchPart {
     /// Its vertices.
     pub rows: std::ops::Range<usize>,
     /// The object that the part is, or is a run of.
@@ -274,10 +274,10 @@ impl Parts {
     }
 
     /// Returns the parts in order.
-    pub fn iter(&self) -> impl Iterator<Item = Part> {
+    pub fn iter(&self) -> impl Iterator<Item = BatchPart> {
         let ends = self.offsets.iter().skip(1);
         let rows = self.offsets.iter().zip(ends).map(|(start, end)| *start..*end);
-        rows.zip(&self.objects).map(|(rows, object)| Part { rows, object: *object })
+        rows.zip(&self.objects).map(|(rows, object)| BatchPart { rows, object: *object })
     }
 }
 

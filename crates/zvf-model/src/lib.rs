@@ -38,7 +38,7 @@ mod pick;
 mod rowwise;
 mod value;
 
-pub use batch::{BadBatch, Batch, Elements, Part, Parts};
+pub use batch::{BadBatch, Batch, BatchPart, Elements, Parts};
 pub use bounds::{BadBounds, Bounds};
 pub use column::{BadColumn, Column, ColumnBuilder, NativeType};
 pub use composite::ExtraGeometry;

@@ -3,7 +3,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Batch, Elements, Field, ObjectId, Part, Parts};
+use zvf_model::{Batch, BatchPart, Elements, Field, ObjectId, Parts};
 use zvf_query::{LOCATION_FIELD, Query};
 
 use crate::carry::Objects;
@@ -80,7 +80,7 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
     if batches.len() < 2 {
         return Ok(Some(joined));
     }
-    let mut parts: Vec<Part> = joined.parts().iter().collect();
+    let mut parts: Vec<BatchPart> = joined.parts().iter().collect();
     parts.sort_by_key(|part| part.object);
     let rows = parts.iter().flat_map(|part| part.rows.clone());
     let made = gather_rows(&joined, &rows.map(row_number).collect::<Vec<_>>(), &[], &[])?;

@@ -23,16 +23,16 @@ use crate::remote::apply_remote;
 /// A folder or a prefix of a backend, in which a plan can be applied.
 ///
 /// ```
-/// use zvf_repair::Place;
+/// use zvf_repair::RepairPlace;
 ///
-/// let place = Place::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
+/// let place = RepairPlace::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
 /// # // Without the backend there is no place.
-/// # let place = place.or_else(|_| Place::from_address("memory:///data/brain.zarrvectors", &Default::default()));
+/// # let place = place.or_else(|_| RepairPlace::from_address("memory:///data/brain.zarrvectors", &Default::default()));
 /// assert!(place.is_ok());
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Place(Kind, CommitGate);
+pub struct RepairPlace(Kind, CommitGate);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -45,7 +45,7 @@ enum Kind {
     },
 }
 
-impl Place {
+impl RepairPlace {
     /// Parses `address`, a path or a URL, without I/O.
     ///
     /// # Errors
@@ -122,12 +122,13 @@ mod tests {
             ("http://host/a/brain.zarrvectors/", "brain.zarrvectors"),
             ("s3://bucket", "bucket"),
         ] {
-            assert_eq!(Place::name_of(address), name);
+            assert_eq!(RepairPlace::name_of(address), name);
         }
-        let place = Place::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
+        let place =
+            RepairPlace::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
         let Kind::Backend { prefix, kept, .. } = &place.0 else { panic!("{place:?}") };
         assert_eq!((prefix.as_ref(), kept.as_ref()), ("a/brain", "a/brain.zvf"));
-        let error = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
+        let error = RepairPlace::from_address("memory:///", &OpenOptions::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "InvalidArgument, a store that is a whole bucket has no place next to it for the replaced objects"

@@ -8,7 +8,7 @@ use zvf_format::Hint;
 
 use super::corpus::{Case, Corpus, Expect, Sweep};
 use super::decode::Kind;
-use super::fault::Fault;
+use super::fault::Refused;
 
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ struct Demand<'a> {
 }
 
 /// The result of a step; the outer error is a panic, with its message.
-type Verdict = Result<Result<(), Fault>, String>;
+type Verdict = Result<Result<(), Refused>, String>;
 
 impl Runner {
     /// Runs one case.
@@ -125,7 +125,7 @@ impl Runner {
     }
 
     /// Returns the result or panic of a step, and its peak memory.
-    fn measure(&self, step: impl FnOnce() -> Result<(), Fault>) -> (Verdict, usize) {
+    fn measure(&self, step: impl FnOnce() -> Result<(), Refused>) -> (Verdict, usize) {
         (self.heap.reset)();
         let before = (self.heap.held)();
         let verdict = panic::catch_unwind(AssertUnwindSafe(step));
@@ -176,7 +176,7 @@ impl Runner {
 }
 
 /// Returns the failure of an expected error, if any.
-fn wrong_error(case: &Case, demand: &Demand<'_>, fault: &Fault) -> Option<String> {
+fn wrong_error(case: &Case, demand: &Demand<'_>, fault: &Refused) -> Option<String> {
     let name = fault.class().name();
     if demand.classes.is_some_and(|classes| !classes.iter().any(|class| class == name)) {
         return Some(format!("must be one of {:?}, but {fault}", demand.classes?));

@@ -34,7 +34,7 @@ use crate::data::{Question, make_boxes, open_store, to_address};
 use crate::limit;
 use crate::parts::packed::measure_queries;
 use crate::process::{self, ProcessRun, ProcessStats, find_zvf};
-use crate::results::{self, Needs, Part, Results};
+use crate::results::{self, BenchPart, Needs, Results};
 use crate::row::{Amount, Growth, Role, Row, Side, Turn};
 use crate::settings::Bench;
 
@@ -256,7 +256,7 @@ fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn>
 }
 
 /// The description of its tables; it is not one of the parts of a full run.
-const PART: Part = Part {
+const PART: BenchPart = BenchPart {
     name: "billion",
     title: "Growth up to a billion vertices",
     needs: Needs::Processes,

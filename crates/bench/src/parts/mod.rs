@@ -21,11 +21,11 @@ mod shapes;
 mod size;
 
 use crate::results::Needs::{Nothing, Others, Processes};
-use crate::results::{Needs, Part, Results};
+use crate::results::{BenchPart, Needs, Results};
 use crate::{pyramid, tensor, validate, write};
 
 /// All parts, in the order of the page.
-pub(crate) const ALL: &[Part] = &[
+pub(crate) const ALL: &[BenchPart] = &[
     part("ask", "Queries, compared with zarr-vectors", Others, ask::run),
     part("points", "Points: Parquet, DuckDB, COPC, LAZ", Nothing, points::run),
     part("lines", "Streamlines: TRX and FlatGeobuf", Nothing, lines::run),
@@ -57,8 +57,8 @@ const fn part(
     title: &'static str,
     needs: Needs,
     run: fn(&mut Results<'_>) -> anyhow::Result<()>,
-) -> Part {
-    Part { name, title, needs, run }
+) -> BenchPart {
+    BenchPart { name, title, needs, run }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ async fn check_vertices(
 }
 
 /// The points of a chain or of an element.
-pub(crate) type Piece = Vec<Vec<f64>>;
+pub(crate) type PointList = Vec<Vec<f64>>;
 
 /// Compares chains and elements near a box with the expected ones among `all`.
 pub(crate) async fn check_geometry(
@@ -93,7 +93,7 @@ pub(crate) async fn check_geometry(
     reader: &Reader,
     kind: Kind,
     query: Query,
-    all: &[Piece],
+    all: &[PointList],
     cube: &Cube,
 ) {
     let query = query.columns(Columns::None);
@@ -101,15 +101,15 @@ pub(crate) async fn check_geometry(
         let answer = report.ok_or_report(at, reader.run(&query.clone().mode(mode)).await)?;
         Some(collect_pieces(&answer.batch, kind))
     };
-    let meets = |piece: &Piece| match kind.is_chain() {
+    let meets = |piece: &PointList| match kind.is_chain() {
         true => cube.meets_chain(piece),
         false => cube.meets_element(piece),
     };
-    let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
+    let within = |piece: &PointList| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
     let digest =
-        |pieces: &[Piece]| json!([pieces.len(), Rows::from_pieces(pieces).sha256_sorted()]);
+        |pieces: &[PointList]| json!([pieces.len(), Rows::from_pieces(pieces).sha256_sorted()]);
     for (name, mode, expected) in
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
@@ -135,7 +135,7 @@ pub(crate) async fn check_geometry(
 }
 
 /// Returns the points of chains or elements.
-pub(crate) fn collect_pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
+pub(crate) fn collect_pieces(batch: &Batch, kind: Kind) -> Vec<PointList> {
     if kind.is_chain() {
         let point = |row| contents::point_at(batch.positions(), row);
         let offsets = batch.parts().offsets();

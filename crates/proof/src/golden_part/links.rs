@@ -106,10 +106,10 @@ pub(crate) async fn describe_family(
 }
 
 /// The records of one segment: the ordered positions of its cells, and their contents.
-type Part = (Vec<usize>, Vec<LinkRecords>);
+type SegmentRecords = (Vec<usize>, Vec<LinkRecords>);
 
 /// Returns every record of a family in its order, and the records by segment.
-async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
+async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<SegmentRecords>)> {
     let (mut all, mut parts) = (Vec::new(), Vec::new());
     for segment in family.segments() {
         let places = segment.cells().await?.cell_order();
@@ -177,7 +177,7 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
 async fn read_values(
     family: &LinkFamily,
     name: &str,
-    parts: &[Part],
+    parts: &[SegmentRecords],
 ) -> anyhow::Result<(LinkAttribute, Vec<(Vec<ChunkKey>, Option<Column>)>)> {
     let attribute = family.attribute(name).await?.context("no such attribute")?;
     let mut found = Vec::new();
@@ -194,7 +194,7 @@ async fn read_values(
 async fn describe_values(
     family: &LinkFamily,
     name: &str,
-    parts: &[Part],
+    parts: &[SegmentRecords],
     records: &Rows,
 ) -> anyhow::Result<Value> {
     let (attribute, values) = read_values(family, name, parts).await?;

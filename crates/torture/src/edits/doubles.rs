@@ -25,7 +25,7 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
 use zvf_model::LevelId;
 use zvf_query::{Query, Reader};
-use zvf_validate::{Observer, Options, validate};
+use zvf_validate::{Checks, Observer, validate};
 
 use super::{
     NAME, apply_committed, commit_lines, create_backend, list_files, open_in_backend,
@@ -302,7 +302,7 @@ fn ask(backend: &Arc<FaultStore>, question: usize) -> zvf_error::Result<String> 
             1 => format!("{:?}", reader.count(&Query::all()).await?),
             2 => format!("{:?}", reader.statistics(LevelId(0), None).await?),
             _ => {
-                let report = validate(&store, &Options::default(), &Observer::default()).await?;
+                let report = validate(&store, &Checks::default(), &Observer::default()).await?;
                 format!("{:?}", report.findings)
             }
         })

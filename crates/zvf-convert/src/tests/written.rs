@@ -11,7 +11,7 @@ use zvf_model::{Column, Kind};
 use super::shared::golden::{self, Collected};
 use crate::Format;
 use crate::read::{self, Input, Polygons, ReadOptions};
-use crate::write::{self, Target, WriteOptions, find_losses};
+use crate::write::{self, FormatOptions, Target, find_losses};
 
 /// Writes the file at `path` as `format`, and returns the path of the result; `None` where the format does not hold it.
 fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) -> Option<PathBuf> {
@@ -20,7 +20,7 @@ fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) ->
     let to = folder.join(format!("{}.{}", format.token(), format.extensions()[0]));
     let _old = std::fs::remove_file(&to);
     let mut file = std::fs::File::create_new(&to).unwrap();
-    let writer = write::open(format, Target::file(&mut file), &WriteOptions::default()).unwrap();
+    let writer = write::open(format, Target::file(&mut file), &FormatOptions::default()).unwrap();
     match write::copy(reader, writer) {
         Ok(_) => Some(to),
         // GIFTI holds values without positions but not points, which only the data tell apart.
@@ -171,7 +171,7 @@ fn a_folder_of_surfaces_round_trips() {
         let to = tempfile::tempdir().unwrap();
         let reader =
             read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
-        let writer = write::open(format, Target::folder(to.path()), &WriteOptions::default());
+        let writer = write::open(format, Target::folder(to.path()), &FormatOptions::default());
         write::copy(reader.unwrap(), writer.unwrap()).unwrap();
         let read = |path: &Path, format| {
             let reader = read::open(Input::path(path), Some(format), &ReadOptions::default());
@@ -208,7 +208,7 @@ fn each_hemisphere_keeps_its_own_volume() {
     let reader =
         read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
     let target = Target::folder(to.path());
-    let writer = write::open(Format::Freesurfer, target, &WriteOptions::default());
+    let writer = write::open(Format::Freesurfer, target, &FormatOptions::default());
     write::copy(reader.unwrap(), writer.unwrap()).unwrap();
     let offset = |folder: &Path, name: &str| {
         let bytes = std::fs::read(folder.join(name)).unwrap();
@@ -231,7 +231,7 @@ fn skeletons_in_shards_are_read_again() {
     let first = Collected::from_reader(read(Input::reader(&tree[..]))).unwrap();
     for (shard_bits, files) in [(0, &["0.shard"][..]), (3, &[])] {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = WriteOptions::default();
+        let mut options = FormatOptions::default();
         options.extra.insert("precomputed.shard_bits".into(), shard_bits.into());
         let writer = write::open(Format::Precomputed, Target::folder(folder.path()), &options);
         write::copy(read(Input::reader(&tree[..])), writer.unwrap()).unwrap();
@@ -242,7 +242,7 @@ fn skeletons_in_shards_are_read_again() {
         let nanometres: Vec<f64> = first.positions.iter().map(|x| x * 1000.0).collect();
         assert_eq!((nanometres, 2), (second.positions, second.objects.len()));
     }
-    let mut options = WriteOptions::default();
+    let mut options = FormatOptions::default();
     options.extra.insert("precomputed.shard_bits".into(), 99.into());
     let target = Target::folder(tempfile::tempdir().unwrap().path());
     assert!(write::open(Format::Precomputed, target, &options).is_err());
@@ -255,7 +255,7 @@ fn write_precomputed(
     extra: &[(&str, serde_json::Value)],
 ) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut write = WriteOptions::default();
+    let mut write = FormatOptions::default();
     write.extra.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     let writer = write::open(Format::Precomputed, Target::folder(folder.path()), &write).unwrap();
     write::copy(read::open(Input::path(input), None, options).unwrap(), writer).unwrap();
@@ -297,7 +297,7 @@ fn drops_vertices_without_an_object() {
     let reader = read::open(Input::reader(&table[..]), Some(Format::Csv), &options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let target = Target::folder(folder.path());
-    let writer = write::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    let writer = write::open(Format::Precomputed, target, &FormatOptions::default()).unwrap();
     let report = write::copy(reader, writer).unwrap();
     assert_eq!((report.vertices, report.objects), (1, 1));
     let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
@@ -398,7 +398,7 @@ fn files_of_a_folder_may_be_compressed() {
     let reader = read::open(Input::reader(&tree[..]), Some(Format::Swc), &ReadOptions::default());
     let folder = tempfile::tempdir().unwrap();
     let target = Target::folder(folder.path());
-    let writer = write::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    let writer = write::open(Format::Precomputed, target, &FormatOptions::default()).unwrap();
     write::copy(reader.unwrap(), writer).unwrap();
     let read = || Collected::read(folder.path(), &ReadOptions::default());
     let plain = read().unwrap();
@@ -420,7 +420,7 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
         let input = Input::reader(std::io::Cursor::new(text.to_vec()));
         let reader = read::open(input, Some(format), &ReadOptions::default());
         let mut out = Vec::new();
-        let writer = write::open(Format::Swc, Target::stream(&mut out), &WriteOptions::default());
+        let writer = write::open(Format::Swc, Target::stream(&mut out), &FormatOptions::default());
         let done = write::copy(reader.unwrap(), writer.unwrap());
         done.map(|_| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
     };

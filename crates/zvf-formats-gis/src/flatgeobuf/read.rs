@@ -18,13 +18,13 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    Bounds, ByteFault, Bytes, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, FilePlace,
-    FlatTable, RandomFile, ReadOptions, Reader, RecordNumbers, crs,
+    ByteFault, Bytes, Extents, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, FilePlace,
+    FileReader, FlatTable, RandomFile, ReadOptions, RecordNumbers, crs,
 };
 
 use crate::flatgeobuf::read::feature::{FgbColumn, read_cells, read_shape};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let header = FgbHeader::read(&mut source)?;
     let offsets = match &options.bounds {
@@ -47,7 +47,7 @@ struct FgbFeatures {
     header: FgbHeader,
     indices: Vec<Option<usize>>, // of the columns, those that are read
     left_out: Vec<String>,
-    bounds: Option<Bounds>,
+    bounds: Option<Extents>,
     offsets: Option<Vec<u64>>, // of the features to read; `None` for all of them
     at: u64,                   // of the next feature
     number: usize,             // of features read
@@ -209,7 +209,7 @@ impl FgbHeader {
     }
 
     /// Searches the tree, which must exist, for features that intersect the box. Returns their offsets in order.
-    fn search_tree(&self, source: &mut RandomFile, bounds: &Bounds) -> Result<Vec<u64>> {
+    fn search_tree(&self, source: &mut RandomFile, bounds: &Extents) -> Result<Vec<u64>> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
@@ -323,7 +323,7 @@ fn declare_columns(
 }
 
 /// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.
-fn intersects_bounds(shape: &FeatureShape, bounds: Option<&Bounds>) -> bool {
+fn intersects_bounds(shape: &FeatureShape, bounds: Option<&Extents>) -> bool {
     let Some(bounds) = bounds else { return true };
     let axes = shape.axes.max(1);
     (0..axes.min(bounds.min.len())).all(|axis| {
@@ -343,7 +343,7 @@ const MAX_OPEN_NODES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Bounds, Polygons, ReadOptions};
+    use zvf_formats::{Extents, Polygons, ReadOptions};
 
     use crate::shared::golden::{Collected, check_files, folder};
 
@@ -366,8 +366,10 @@ mod tests {
             values.sort_by(f64::total_cmp);
             values[values.len() * share / 10]
         };
-        let bounds =
-            Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
+        let bounds = Extents {
+            min: vec![middle(0, 2), middle(1, 3)],
+            max: vec![middle(0, 6), middle(1, 8)],
+        };
         let inside = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
             Collected::read(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() })

@@ -379,7 +379,7 @@ const MAX_FEATURE_BYTES: usize = (1 << 31) - (1 << 16);
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Bounds, Input, ReadOptions, WriteOptions};
+    use zvf_formats::{Extents, FormatOptions, Input, ReadOptions};
     use zvf_model::flow::Piece;
 
     use crate::shared::{open, pieces};
@@ -388,7 +388,7 @@ mod tests {
     fn convert(text: String, memory: u64) -> Vec<u8> {
         let input = Input::reader(std::io::Cursor::new(text.into_bytes()));
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let options = FormatOptions { memory, ..FormatOptions::default() };
         crate::shared::convert(reader, &FLATGEOBUF, &options).unwrap().0
     }
 
@@ -444,7 +444,7 @@ mod tests {
             rows.sum::<usize>()
         };
         assert_eq!(count(&all), 700);
-        let bounds = Bounds { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
+        let bounds = Extents { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
         let inside = (0..700)
             .filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)]))
             .count();

@@ -19,14 +19,14 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bytes, FeatureInfo, FeatureSource, FeatureTarget, RandomFile, ReadOptions, Reader, Sequence,
-    Spot, crs,
+    Bytes, FeatureInfo, FeatureSource, FeatureTarget, FileReader, RandomFile, ReadOptions,
+    Sequence, Spot, crs,
 };
 
 use crate::geojson::read::feature::Feature;
 use crate::geojson::read::json::{NAME, Text, next_byte, take_byte, take_value};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
     let cursor = FeatureCursor::new(Sequence::new(source), options.memory);
     let features = GeoJsonFeatures { cursor, has_extra_numbers: false };

@@ -163,7 +163,7 @@ fn format_rounded(x: f64, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, Spec, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions, Spec};
 
     use super::*;
     use crate::shared::open;
@@ -172,7 +172,7 @@ mod tests {
     fn convert(text: &'static str, format: &'static Spec) -> String {
         let input = Input::reader(text.as_bytes());
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let written = crate::shared::convert(reader, format, &WriteOptions::default());
+        let written = crate::shared::convert(reader, format, &FormatOptions::default());
         String::from_utf8(written.unwrap().0).unwrap()
     }
 

@@ -24,7 +24,7 @@ pub(crate) mod record;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bytes, FLOAT64, OBJECT, RandomFile, ReadOptions, Reader, RecordNumbers, block_rows, crs,
+    Bytes, FLOAT64, FileReader, OBJECT, RandomFile, ReadOptions, RecordNumbers, block_rows, crs,
     default_axes, new_column, point_kind, with_units,
 };
 use zvf_metadata::DtypeKind;
@@ -35,7 +35,7 @@ use crate::las::read::header::{LasHeader, Record};
 use crate::las::read::layout::{LasField, read_fields};
 use crate::las::read::points::{PointReader, PointSchema, field_with_description};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let points = PointReader::open(&las, &mut source)?;
@@ -49,7 +49,7 @@ fn read_points(
     mut points: PointReader,
     options: &ReadOptions,
     octree: Option<serde_json::Value>,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let (fields, notes) = read_fields(las, &mut source)?;
     let schema = choose_columns(las, fields, &source, options)?;
     let mut header = build_header(las, &schema, &mut source, notes)?;
@@ -57,7 +57,7 @@ fn read_points(
     header.vertices = Some(points.count()).filter(|_| bounds.is_none());
     header.records.extend(octree.map(|record| ("copc".to_owned(), record)));
     let batch_rows = block_rows(schema.record_bytes, options.batch_rows);
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         let records = points.read_records(&mut source, batch_rows)?;
         if records.is_empty() {
             return Ok(None);

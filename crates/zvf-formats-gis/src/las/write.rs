@@ -26,7 +26,7 @@ use zvf_formats::{
     find_record, json_items,
 };
 use zvf_model::Batch;
-use zvf_model::flow::{Loss, Piece, Report};
+use zvf_model::flow::{FlowReport, Loss, Piece};
 
 use crate::las::Grid;
 use crate::las::read::header::EVLR_BYTES;
@@ -309,7 +309,7 @@ impl PieceWriter for LasWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         let grid = self.fix_grid()?;
         let octree = self.write_octree(&grid)?;
         if let Some(chunks) = &mut self.chunks {
@@ -343,7 +343,7 @@ impl PieceWriter for LasWriter<'_> {
                 grid.scales
             )));
         }
-        Ok(Report { vertices: summary.count, losses, ..Report::default() })
+        Ok(FlowReport { vertices: summary.count, losses, ..FlowReport::default() })
     }
 }
 

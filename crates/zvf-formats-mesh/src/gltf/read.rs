@@ -20,8 +20,8 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, ReadOptions, Reader, WholeFile, WholeGeometry, fan, missing_number, new_column,
-    number_column, text_field,
+    Bytes, FLOAT64, FileReader, ReadOptions, WholeFile, WholeGeometry, fan, missing_number,
+    new_column, number_column, text_field,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -29,7 +29,7 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 use crate::gltf::read::accessor::{Document, DracoMesh, member};
 use crate::gltf::read::scene::{IDENTITY, MeshNode};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
     let document = Document::parse(&file, options)?;
     let nodes = scene::list_mesh_nodes(&document)?;

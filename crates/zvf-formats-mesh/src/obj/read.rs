@@ -20,14 +20,14 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, FLOAT64, Lines, NamedValues, PieceBuilder, Polygons, ReadOptions,
-    Reader, Spot, Values, VertexBuilder, default_axes, quote_start, survives_float32,
+    ByteFault, Bytes, Corners, FLOAT64, FileReader, Lines, NamedValues, PieceBuilder, Polygons,
+    ReadOptions, Spot, Values, VertexBuilder, default_axes, quote_start, survives_float32,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 use zvf_model::flow::{ElementHeader, Header};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let spot = bytes.spot("the stream").hint("give the file itself");
         return spot.refuse(Class::Unsupported, "a file, which is read twice", "a stream");

@@ -16,7 +16,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, Lines, MAX_CORNERS, NamedValues, Polygons, ReadOptions, Reader,
+    ByteFault, Bytes, Corners, FileReader, Lines, MAX_CORNERS, NamedValues, Polygons, ReadOptions,
     RecordField, RecordTable, block_rows, empty_fields,
 };
 use zvf_metadata::DtypeKind;
@@ -26,7 +26,7 @@ use zvf_model::flow::{ElementHeader, Header, Piece};
 use crate::ply::read::body::Body;
 use crate::ply::read::header::{Encoding, PlyElement, PlyHeader, Property};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let path = bytes.path().map(Path::to_owned);
     let mut lines = Lines::new_lossy(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
@@ -105,7 +105,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         vertex_count,
         batch_rows: options.batch_rows.max(1),
     };
-    Ok(Reader::from_steps(header, move || pieces.read_next()))
+    Ok(FileReader::from_steps(header, move || pieces.read_next()))
 }
 
 fn record_field(property: &Property) -> Option<RecordField> {
@@ -237,7 +237,7 @@ impl Connectivity {
 }
 
 /// Reads up to the first elements, and returns their width.
-pub(crate) fn read_first_width(reader: Reader) -> Result<Option<u32>> {
+pub(crate) fn read_first_width(reader: FileReader) -> Result<Option<u32>> {
     for piece in reader {
         if let Piece::Elements { rows, .. } = piece? {
             return Ok(Some(rows.width()));

@@ -18,7 +18,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, NamedValues, PieceBuilder, RandomFile, ReadOptions, Reader, Spot, UINT16, Values,
+    Bytes, FileReader, NamedValues, PieceBuilder, RandomFile, ReadOptions, Spot, UINT16, Values,
     VertexBuilder, default_axes, empty_fields, text_field, without_rows,
 };
 use zvf_metadata::Dtype;
@@ -27,7 +27,7 @@ use zvf_model::{Kind, ObjectId};
 
 use crate::stl::read::facets::{Facet, Facets};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         return bytes.spot("the file").refuse(Class::InvalidArgument, "mesh or point_cloud", kind);

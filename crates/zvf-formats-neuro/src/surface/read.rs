@@ -27,8 +27,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_formats::{
-    BOOL, Bytes, ReadOptions, Reader, Spot, WholeFile, WholeGeometry, cannot_hold, missing_number,
-    number_column, read_failed,
+    BOOL, Bytes, FileReader, ReadOptions, Spot, WholeFile, WholeGeometry, cannot_hold,
+    missing_number, number_column, read_failed,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::Group;
@@ -41,7 +41,7 @@ fn open_files(
     format: &'static str,
     is_member: impl Fn(&str) -> bool,
     parse: impl Fn(&WholeFile) -> Result<SurfaceFile>,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let read = |bytes| parse(&WholeFile::read(bytes, options)?);
     let files = match bytes.path().filter(|_| bytes.is_folder()) {
         Some(folder) => {

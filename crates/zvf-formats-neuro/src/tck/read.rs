@@ -19,7 +19,7 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, FilePlace, Notes, PieceBuilder, ReadOptions, Reader, RecordNumbers, Values,
+    Bytes, FilePlace, FileReader, Notes, PieceBuilder, ReadOptions, RecordNumbers, Values,
     VertexBuilder, block_rows, default_axes,
 };
 use zvf_metadata::Dtype;
@@ -28,7 +28,7 @@ use zvf_model::ObjectId;
 use crate::streamlines::chain_kind;
 use crate::tck::read::header::TckHeader;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let tck_header = TckHeader::read(&mut bytes)?;
     let kind = chain_kind(&bytes, options)?;
     let at = bytes.position();

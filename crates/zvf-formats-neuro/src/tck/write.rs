@@ -12,7 +12,7 @@ use zvf_formats::{
     Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Target, cannot_hold, find_record,
     json_items,
 };
-use zvf_model::flow::{Header, Piece, Report};
+use zvf_model::flow::{FlowReport, Header, Piece};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
     let NewFile { target: mut out, options, header } = file;
@@ -37,7 +37,7 @@ pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
         lengths: Millimeters::new(header),
         is_open: false,
         bytes: Vec::new(),
-        report: Report::default(),
+        report: FlowReport::default(),
     }))
 }
 
@@ -49,7 +49,7 @@ struct TckWriter<'a> {
     lengths: Millimeters,
     is_open: bool, // whether the last streamline has no end mark yet
     bytes: Vec<u8>,
-    report: Report,
+    report: FlowReport,
 }
 
 impl PieceWriter for TckWriter<'_> {
@@ -78,7 +78,7 @@ impl PieceWriter for TckWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         self.end_streamline();
         self.push_mark(f64::INFINITY);
         self.out.write_all(&self.bytes)?;
@@ -155,16 +155,16 @@ const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
 
     use super::*;
     use crate::TCK;
 
-    fn convert(bytes: &[u8]) -> (Vec<u8>, Report) {
+    fn convert(bytes: &[u8]) -> (Vec<u8>, FlowReport) {
         let options = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
         let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
         let reader = crate::shared::open(input, None, &options).unwrap();
-        crate::shared::convert(reader, &TCK, &WriteOptions::default()).unwrap()
+        crate::shared::convert(reader, &TCK, &FormatOptions::default()).unwrap()
     }
 
     #[test]

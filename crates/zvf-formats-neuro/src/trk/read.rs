@@ -17,7 +17,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
-    Affine, Bytes, FilePlace, NamedValues, PieceBuilder, ReadOptions, Reader, RecordNumbers,
+    Affine, Bytes, FilePlace, FileReader, NamedValues, PieceBuilder, ReadOptions, RecordNumbers,
     Values, VertexBuilder, block_rows, default_axes, empty_fields,
 };
 use zvf_metadata::Dtype;
@@ -28,7 +28,7 @@ use crate::streamlines::chain_kind;
 use crate::trk::read::header::TrkHeader;
 use crate::trk::read::world::world_of;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
     let kind = chain_kind(&bytes, options)?;
     let world = world_of(&trk_header);

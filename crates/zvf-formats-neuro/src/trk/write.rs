@@ -15,7 +15,7 @@ use zvf_formats::{
     Affine, Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Spool, Target, cannot_hold,
     counted_loss, dot, narrow,
 };
-use zvf_model::flow::{Loss, Piece, Report};
+use zvf_model::flow::{FlowReport, Loss, Piece};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
@@ -38,7 +38,7 @@ pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
         values: Vec::new(),
         extent: [0.0; 3],
         rounded_values: 0,
-        report: Report::default(),
+        report: FlowReport::default(),
     }))
 }
 
@@ -55,7 +55,7 @@ struct TrkWriter<'a> {
     values: Vec<f32>,               // properties, object by object
     extent: [f32; 3],               // the largest coordinates
     rounded_values: u64,
-    report: Report,
+    report: FlowReport,
 }
 
 impl PieceWriter for TrkWriter<'_> {
@@ -79,7 +79,7 @@ impl PieceWriter for TrkWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
             return Err(cannot_hold("TRK", format!("{count} streamlines"), "write it in parts"));

@@ -15,12 +15,12 @@ use serde_json::json;
 use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Affine, Chains, FieldBuilder, Millimeters, NewFile, OpenedWriter, PieceWriter, Spool, Target,
-    WriteOptions, ZipWriter, arrange_rows, cannot_hold, count_u32, counted_loss, find_record,
+    Affine, Chains, FieldBuilder, FormatOptions, Millimeters, NewFile, OpenedWriter, PieceWriter,
+    Spool, Target, ZipWriter, arrange_rows, cannot_hold, count_u32, counted_loss, find_record,
     json_items, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{Group, Header, Piece, Report};
+use zvf_model::flow::{FlowReport, Group, Header, Piece};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
@@ -36,7 +36,7 @@ pub(crate) fn open_folder<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
 
 fn open<'a>(
     destination: Destination<'a>,
-    options: &WriteOptions,
+    options: &FormatOptions,
     header: &Header,
 ) -> OpenedWriter<'a> {
     let lengths = Millimeters::new(header);
@@ -73,7 +73,7 @@ fn open<'a>(
         groups: Vec::new(),
         group_fields: Vec::new(),
         absent: absent.collect(),
-        report: Report::default(),
+        report: FlowReport::default(),
     }))
 }
 
@@ -129,7 +129,7 @@ struct TrxWriter<'a> {
     groups: Vec<Group>,
     group_fields: Vec<FieldBuilder>,
     absent: Vec<(String, String)>, // attributes that a group does not have
-    report: Report,
+    report: FlowReport,
 }
 
 impl TrxWriter<'_> {
@@ -250,7 +250,7 @@ impl PieceWriter for TrxWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         let header = json!({
             "VOXEL_TO_RASMM": self.image.affine.unwrap_or(Affine::IDENTITY.to_matrix()),
             "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),

@@ -25,8 +25,8 @@ use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_formats::{
-    AXES, AddText, Bytes, FLOAT64, FieldNames, FilePlace, Lines, MAX_AXES, NamedValues, Notes,
-    OBJECT, PART, ReadOptions, Reader, TextOptions, Values, VertexBuilder, batch_rows, fit_texts,
+    AXES, AddText, Bytes, FLOAT64, FieldNames, FilePlace, FileReader, Lines, MAX_AXES, NamedValues,
+    Notes, OBJECT, PART, ReadOptions, TextOptions, Values, VertexBuilder, batch_rows, fit_texts,
     is_exact_float64, parse_f64, point_kind, quote,
 };
 use zvf_metadata::{Dtype, DtypeKind};
@@ -36,7 +36,7 @@ use zvf_model::flow::Piece;
 use crate::csv::read::infer::{ColumnType, infer_type, is_missing, trim_blanks};
 use crate::csv::read::records::{Record, Records};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<FileReader> {
     let kind = point_kind(options, bytes.format())?;
     let text = options.text.clone();
     let delimiter = text.separator.unwrap_or(delimiter);
@@ -114,7 +114,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
         parts: (None, 0),
         block_end_line: 0,
     };
-    Ok(Reader::from_steps(header, move || table.read_next()).with_notes(notes))
+    Ok(FileReader::from_steps(header, move || table.read_next()).with_notes(notes))
 }
 
 /// Bad rows that were skipped.

@@ -24,8 +24,8 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::{
-    AXES, AddText, BOOL, Bytes, Corners, FLOAT64, FilePlace, Lines, NamedValues, OBJECT,
-    PieceBuilder, Polygons, ReadOptions, Reader, UINT64, Values, VertexBuilder, batch_rows,
+    AXES, AddText, BOOL, Bytes, Corners, FLOAT64, FilePlace, FileReader, Lines, NamedValues,
+    OBJECT, PieceBuilder, Polygons, ReadOptions, UINT64, Values, VertexBuilder, batch_rows,
     default_axes, describe_owner_ids, empty_fields, fit_texts, is_exact_float64, json_items,
     text_bytes,
 };
@@ -33,7 +33,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header};
 use zvf_model::{Kind, ObjectId};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
     let stated = options.columns.types.iter().map(|(column, _)| column.clone()).collect();
     let mut lines = ObjectLines { lines: Lines::new(bytes), stated };

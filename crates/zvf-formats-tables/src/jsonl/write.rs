@@ -18,7 +18,7 @@ use zvf_formats::{
     BatchWriter, NewFile, OpenedWriter, Table, element_vertices, row_to_json, shortest_float,
     value_to_json,
 };
-use zvf_model::{Batch, Column, Field, Part, Value};
+use zvf_model::{Batch, BatchPart, Column, Field, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
     JsonlWriter::new(file.target).into_writer(file.header)
@@ -53,7 +53,7 @@ impl<W: Write> JsonlWriter<W> {
     }
 
     fn write_parts(&mut self, batch: &Batch) -> Result<()> {
-        for Part { rows, object } in batch.parts().iter() {
+        for BatchPart { rows, object } in batch.parts().iter() {
             let mut line = Map::new();
             line.insert("part".into(), self.parts.into());
             line.insert("object".into(), object.0.into());

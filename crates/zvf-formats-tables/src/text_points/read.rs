@@ -15,13 +15,13 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, INT32, Labels, Lines, NamedValues, RandomFile, ReadOptions, Reader, UINT8,
+    Bytes, FLOAT64, FileReader, INT32, Labels, Lines, NamedValues, RandomFile, ReadOptions, UINT8,
     Values, VertexBuilder, default_axes, parse_f64, point_kind, quote_start,
 };
 use zvf_model::Kind;
 use zvf_model::flow::Header;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
     if PointLines::open(&source, XYZ)?.has_names() {
         return crate::csv::read::open(source.begin()?, options, b',');
@@ -29,12 +29,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     read(source, XYZ, options)
 }
 
-pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
     read(source, PTS, options)
 }
 
-fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Result<Reader> {
+fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Result<FileReader> {
     let kind = point_kind(options, format)?;
     let summary = Summary::scan(PointLines::open(&source, format)?)?;
     let dtype = options.positions.unwrap_or(FLOAT64);
@@ -60,7 +60,7 @@ fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Resu
     let header = if has_elements { header.with_unit("angstrom") } else { header };
     let mut rows = PointLines::open(&source, format)?;
     let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         while vertices.rows() < batch_rows
             && let Some(line) = rows.next()?
         {

@@ -6,7 +6,7 @@ use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use crate::read::polygon::Corners;
 use crate::read::values::{NamedValues, Values, empty_fields, take_fields};
-use crate::read::{ReadOptions, Reader};
+use crate::read::{FileReader, ReadOptions};
 
 /// Builder of vertices with their attributes and objects, taken batch by batch.
 #[derive(Debug)]
@@ -171,9 +171,9 @@ impl PieceBuilder {
         mut self,
         header: Header,
         mut step: impl FnMut(&mut Self) -> Result<bool> + Send + 'static,
-    ) -> Reader {
+    ) -> FileReader {
         let mut is_at_end = false;
-        Reader::from_steps(header, move || {
+        FileReader::from_steps(header, move || {
             while !is_at_end
                 && [self.vertices.rows(), self.corners.rows(), self.ids.len()]
                     .iter()

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_model::flow::{Header, Loss, Piece, Report};
+use zvf_model::flow::{FlowReport, Header, Loss, Piece};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::capabilities::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
@@ -24,7 +24,7 @@ use crate::read::features::{FeatureShape, PartKind};
 use crate::table::arrange_rows;
 use crate::write::chains::Chains;
 use crate::write::collected_input::CollectedInput;
-use crate::write::{CollectedPieces, OpenedWriter, PieceWriter, WriteOptions};
+use crate::write::{CollectedPieces, FormatOptions, OpenedWriter, PieceWriter};
 
 /// A writer of the features of one format.
 pub trait FeatureSink {
@@ -39,7 +39,7 @@ pub struct FeatureWriter<'a> {
     sink: Box<dyn FeatureSink + 'a>,
     collected: Option<Box<CollectedObjects>>, // where an object is a feature, and not a vertex
     has_owners: bool,                         // features of vertices have their objects
-    report: Report,
+    report: FlowReport,
 }
 
 /// The pieces of objects, and the rows of each of their parts in order.
@@ -76,7 +76,7 @@ impl<'a> FeatureWriter<'a> {
     /// returns its sink with losses; it gets the attributes of each feature, without rows.
     pub fn open<S: FeatureSink + 'a>(
         header: &Header,
-        options: &WriteOptions,
+        options: &FormatOptions,
         format: &'static str,
         begin: impl FnOnce(&[Field]) -> Result<(S, Vec<Loss>)>,
     ) -> OpenedWriter<'a> {
@@ -90,7 +90,7 @@ impl<'a> FeatureWriter<'a> {
             let pieces = CollectedPieces::new(header, options, format);
             Box::new(CollectedObjects { pieces, chains: Chains::default(), runs: Vec::new() })
         });
-        let report = Report { losses, ..Report::default() };
+        let report = FlowReport { losses, ..FlowReport::default() };
         Ok(Box::new(Self { sink: Box::new(sink), collected, has_owners: header.objects, report }))
     }
 
@@ -170,7 +170,7 @@ impl PieceWriter for FeatureWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         if let Some(all) = self.collected.take() {
             self.write_objects(*all)?;
         }

@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_model::flow::{Header, Piece, Report};
+use zvf_model::flow::{FlowReport, Header, Piece};
 use zvf_model::{Batch, Column, Field};
 
 use crate::write::{OpenedWriter, PieceWriter};
@@ -26,7 +26,7 @@ pub trait BatchWriter: Sized {
         Self: 'a,
     {
         let header = Some(header.clone());
-        Ok(Box::new(Rows { writer: self, header, report: Report::default() }))
+        Ok(Box::new(Rows { writer: self, header, report: FlowReport::default() }))
     }
 }
 
@@ -34,7 +34,7 @@ pub trait BatchWriter: Sized {
 struct Rows<W> {
     writer: W,
     header: Option<Header>, // before the first vertices
-    report: Report,
+    report: FlowReport,
 }
 
 impl<W: BatchWriter> PieceWriter for Rows<W> {
@@ -56,7 +56,7 @@ impl<W: BatchWriter> PieceWriter for Rows<W> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         if let Some(header) = self.header.take() {
             // An input without vertices still gets the names of the columns.
             self.writer.write(&header.empty_batch()?)?;

@@ -30,7 +30,7 @@ pub(crate) struct Vertex {
 
 /// A store.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ModelStore {
     pub(crate) kind: Kind,
     with_objects: bool,
     pub(crate) objects: BTreeMap<i64, Vec<Vertex>>,
@@ -45,14 +45,14 @@ pub(crate) struct State {
 /// An operation as a line of a script, and its effect on the model.
 pub(crate) struct Planned {
     pub(crate) line: Value,
-    new: State,
+    new: ModelStore,
     /// The vertices of each object that gets a new id.
     made: Vec<Vec<Vertex>>,
     /// The object in whose groups these are.
     groups_of: Option<i64>,
 }
 
-impl State {
+impl ModelStore {
     pub(crate) fn new(kind: Kind, with_objects: bool) -> Self {
         Self {
             kind,

@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use serde_json::json;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{Bounds, Bytes, FilePlace, RandomFile, ReadOptions, Reader, RecordNumbers};
+use zvf_formats::{Bytes, Extents, FilePlace, FileReader, RandomFile, ReadOptions, RecordNumbers};
 
 use crate::las::read::chunks::{Chunk, Compression};
 use crate::las::read::header::LasHeader;
 use crate::las::read::points::PointReader;
 use crate::las::read::read_points;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let octree = Octree::read(&las, &mut source)?;
@@ -83,7 +83,7 @@ impl Octree {
             .unwrap_or(MAX_LEVEL)
     }
 
-    fn is_selected(&self, key: CellKey, deepest: i32, bounds: Option<&Bounds>) -> bool {
+    fn is_selected(&self, key: CellKey, deepest: i32, bounds: Option<&Extents>) -> bool {
         let [level, x, y, z] = key;
         let side = self.side / 2_f64.powi(level);
         let mut corner = self.corner;
@@ -185,7 +185,7 @@ const MAX_LEVEL: i32 = 30;
 #[cfg(test)]
 mod tests {
 
-    use zvf_formats::{Bounds, Input, ReadOptions};
+    use zvf_formats::{Extents, Input, ReadOptions};
 
     use crate::COPC;
     use crate::shared::golden::{Collected, check_broken, check_good, folder, read_expected};
@@ -208,7 +208,7 @@ mod tests {
     fn filters_nodes_by_box_and_spacing() {
         for (name, facts) in read_expected("copc")["files"].as_object().unwrap() {
             let numbers = |side: &str| serde_json::from_value(facts["box"][side].clone()).unwrap();
-            let bounds = Some(Bounds { min: numbers("min"), max: numbers("max") });
+            let bounds = Some(Extents { min: numbers("min"), max: numbers("max") });
             let options = ReadOptions { bounds, ..ReadOptions::default() };
             let all = Collected::read(&folder("copc").join(name), &options).unwrap();
             assert_eq!(facts["box"]["points_inside"], all.rows(), "{name}");

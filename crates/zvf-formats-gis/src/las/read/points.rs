@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_formats::{Bounds, FLOAT64, RandomFile, new_column, owner_at, value_places};
+use zvf_formats::{Extents, FLOAT64, RandomFile, new_column, owner_at, value_places};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::las::Grid;
@@ -86,7 +86,7 @@ pub(crate) struct PointSchema {
 
 impl PointSchema {
     /// Returns the records of points in a box.
-    pub(crate) fn filter_records(&self, records: &[u8], bounds: &Bounds) -> Vec<u8> {
+    pub(crate) fn filter_records(&self, records: &[u8], bounds: &Extents) -> Vec<u8> {
         let is_inside = |record: &&[u8]| bounds.contains(&self.grid.position(record));
         records.chunks_exact(self.record_bytes).filter(is_inside).flatten().copied().collect()
     }

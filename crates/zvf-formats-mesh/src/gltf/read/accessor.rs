@@ -255,7 +255,7 @@ impl<'a> Document<'a> {
     /// Decodes the Draco stream of a primitive. Its attributes get the names of the primitive.
     pub(crate) fn decode_draco(&self, extension: &Json, place: &str) -> Result<DracoMesh> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
-        let limits = zvf_formats::draco::Limits::from_memory(self.max_draco_bytes);
+        let limits = zvf_formats::draco::Caps::from_memory(self.max_draco_bytes);
         let stream = zvf_formats::draco::decode(bytes, &limits).map_err(|fault| {
             let spot = self.file.spot(format!("{place}, Draco"));
             spot.error(fault.class, fault.expected, fault.found)

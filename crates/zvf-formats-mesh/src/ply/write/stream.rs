@@ -17,7 +17,7 @@ use zvf_formats::{
     other_columns,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Piece, Report};
+use zvf_model::flow::{FlowReport, Piece};
 use zvf_model::{Batch, Value};
 
 use crate::ply::read::type_name;
@@ -94,7 +94,7 @@ impl PieceWriter for PlyWriter<'_> {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Report> {
+    fn finish(self: Box<Self>) -> Result<FlowReport> {
         let Self { mut out, mut vertices, mut elements, corners, is_chain, largest, .. } = *self;
         if let Some(row) = largest.filter(|row| *row >= vertices.count) {
             let what = format!("an element of vertex {row}, where there are {}", vertices.count);
@@ -118,7 +118,7 @@ impl PieceWriter for PlyWriter<'_> {
         out.flush()?;
         // The report counts the elements of the input, not the edges between neighbours.
         let elements = if is_chain { 0 } else { elements.count };
-        Ok(Report { vertices: vertices.count, elements, ..Report::default() })
+        Ok(FlowReport { vertices: vertices.count, elements, ..FlowReport::default() })
     }
 }
 
@@ -329,7 +329,7 @@ fn other_columns_error(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{CollectedPieces, WriteOptions};
+    use zvf_formats::{CollectedPieces, FormatOptions};
     use zvf_metadata::Dtype;
     use zvf_model::flow::{ElementHeader, Header};
     use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
@@ -344,11 +344,11 @@ mod tests {
 
     /// Writes the pieces as a stream, and all of them as one batch.
     fn write_both_ways(header: &Header, pieces: &[Piece], memory: u64) -> [Vec<u8>; 2] {
-        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let options = FormatOptions { memory, ..FormatOptions::default() };
         let mut stream = Vec::new();
         let target = Target::stream(&mut stream);
         let mut writer = open(NewFile { target, options: &options, header }).unwrap();
-        let mut collected = CollectedPieces::new(header, &WriteOptions::default(), "PLY");
+        let mut collected = CollectedPieces::new(header, &FormatOptions::default(), "PLY");
         for piece in pieces {
             writer.write(piece.clone()).unwrap();
             collected.push(piece.clone()).unwrap();
@@ -446,7 +446,7 @@ mod tests {
             (vec![Piece::Vertices(graph(Kind::Graph, 2, 1, 1))], "positions that the header"),
         ] {
             let mut file = Vec::new();
-            let (target, options) = (Target::stream(&mut file), &WriteOptions::default());
+            let (target, options) = (Target::stream(&mut file), &FormatOptions::default());
             let mut writer = open(NewFile { target, options, header: &header }).unwrap();
             let pushed = pieces.into_iter().try_for_each(|piece| writer.write(piece));
             let error = pushed.and_then(|()| writer.finish().map(drop)).unwrap_err().to_string();

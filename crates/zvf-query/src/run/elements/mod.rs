@@ -28,7 +28,7 @@ use super::fetch::{Chunks, Need, RowSource, check_end};
 use super::joined_columns::locations;
 use super::object_selection::is_owned;
 use super::vertices::Chunk;
-use crate::select::chain::Place;
+use crate::select::chain::Spot;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::list_runs;
@@ -98,14 +98,14 @@ struct Part {
     cell: LinkCell,
     records: LinkRecords,
     /// The ends of each record; an end in an irrelevant chunk has the cell number [`CUT`].
-    ends: Vec<Place>,
+    ends: Vec<Spot>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
 }
 
 impl Part {
     /// Returns the ends of each record.
-    fn elements(&self) -> impl Iterator<Item = &[Place]> {
+    fn elements(&self) -> impl Iterator<Item = &[Spot]> {
         self.ends.chunks_exact(self.records.width())
     }
 
@@ -339,7 +339,7 @@ impl Context {
             };
             let numbers: Vec<u32> = part.records.chunks().iter().map(number).collect();
             let ends = (0..part.records.len()).flat_map(|record| part.records.ends(record));
-            let place = |(chunk, row): (usize, u64)| Place {
+            let place = |(chunk, row): (usize, u64)| Spot {
                 cell: numbers[chunk],
                 row: saturating_u32(row),
             };
@@ -391,7 +391,7 @@ fn number_elements(
     numbers: &[Vec<u32>],
     stored: usize,
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
-    let number = |end: &Place| {
+    let number = |end: &Spot| {
         if end.cell == CUT {
             return Some(stored + usize_from_u32(end.row));
         }

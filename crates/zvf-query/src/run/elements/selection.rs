@@ -10,7 +10,7 @@ use super::{CUT, Cell, Part};
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::run::Context;
-use crate::select::chain::{Place, Point};
+use crate::select::chain::{Point, Spot};
 use crate::select::faces::{Blend, clip_edge, clip_face, interpolate_column};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
@@ -20,7 +20,7 @@ use crate::select::pieces::{Piece, missing_row_error};
 #[derive(Default)]
 pub(super) struct KeptElements {
     /// The ends of each element, as many as the elements of the answer have.
-    pub(super) ends: Vec<Place>,
+    pub(super) ends: Vec<Spot>,
     /// Part and record of each element; `None` for implicit edges.
     pub(super) records: Vec<Option<(u32, u32)>>,
     /// Vertices between stored ones, numbered after these.
@@ -37,7 +37,7 @@ impl KeptElements {
         }
     }
 
-    fn push(&mut self, ends: impl IntoIterator<Item = Place>, record: Option<(u32, u32)>) {
+    fn push(&mut self, ends: impl IntoIterator<Item = Spot>, record: Option<(u32, u32)>) {
         self.ends.extend(ends);
         self.records.push(record);
     }
@@ -45,7 +45,7 @@ impl KeptElements {
     /// Returns the stored rows that the vertices of cuts are interpolated from.
     pub(super) fn cut_sources(&self) -> impl Iterator<Item = Piece> + '_ {
         let places = self.cuts.iter().flat_map(|cut| cut.weights.iter());
-        places.map(|(Place { cell, row }, _)| Piece {
+        places.map(|(Spot { cell, row }, _)| Piece {
             cell: *cell,
             start: *row,
             len: 1,
@@ -80,10 +80,10 @@ impl KeptElements {
     }
 
     /// Adds a vertex of a cut; returns its number. `clip` limits their number.
-    fn add_cut(&mut self, cut: Blend) -> Place {
+    fn add_cut(&mut self, cut: Blend) -> Spot {
         let row = index_u32(self.cuts.len());
         self.cuts.push(cut);
-        Place { cell: CUT, row }
+        Spot { cell: CUT, row }
     }
 }
 
@@ -115,9 +115,8 @@ impl Context {
             return;
         }
         let first_rows: Vec<Vec<u32>> = cells.iter().map(first_rows).collect();
-        let is_first = |place: &Place| {
-            first_rows[usize_from_u32(place.cell)].binary_search(&place.row).is_ok()
-        };
+        let is_first =
+            |place: &Spot| first_rows[usize_from_u32(place.cell)].binary_search(&place.row).is_ok();
         for part in parts {
             let offsets = family.segments()[part.cell.segment].offsets();
             let across = offsets.is_some_and(|offsets| !offsets.are_zero());
@@ -223,10 +222,10 @@ impl ElementTest<'_> {
         let cells = self.cells;
         let is_known = |(_, cell): &(u32, &Cell)| cell.is_own && !cell.absent;
         for (at, cell) in (0_u32..).zip(cells).filter(is_known) {
-            let mut before: Option<(Place, u32)> = None;
+            let mut before: Option<(Spot, u32)> = None;
             for run in &cell.chunk.runs.list {
                 for row in run.start..run.end() {
-                    let child = Place { cell: at, row };
+                    let child = Spot { cell: at, row };
                     if let Some((parent, fragment)) = before
                         && fragment == run.fragment
                         && !self.marks.has(child, CHILD)
@@ -241,7 +240,7 @@ impl ElementTest<'_> {
     }
 
     /// Tests one element and keeps it, or its clipped pieces.
-    fn test_element(&mut self, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
+    fn test_element(&mut self, ends: &[Spot], record: Option<(u32, u32)>) -> Result<()> {
         let allowed = || ends.iter().all(|end| self.marks.has(*end, ALLOWED));
         let keep = match (self.mode, self.region) {
             (Mode::Touch, Some(region)) => {
@@ -265,7 +264,7 @@ impl ElementTest<'_> {
     }
 
     /// Returns whether a vertex is in the answer without an element, in this or another work unit.
-    fn is_in_answer(&self, end: Place) -> Result<bool> {
+    fn is_in_answer(&self, end: Spot) -> Result<bool> {
         let cell = &self.cells[usize_from_u32(end.cell)];
         if cell.is_own {
             return Ok(self.marks.has(end, INSIDE));
@@ -278,7 +277,7 @@ impl ElementTest<'_> {
     }
 
     /// Clips an element at the region and keeps the pieces inside.
-    fn clip(&mut self, region: &Region, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
+    fn clip(&mut self, region: &Region, ends: &[Spot], record: Option<(u32, u32)>) -> Result<()> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
             points[..ends.len()].iter().map(|point| &point[..self.axes]).collect();
@@ -314,7 +313,7 @@ impl ElementTest<'_> {
     }
 
     /// Loads the positions of `ends`, followed by zeros.
-    fn load(&self, ends: &[Place]) -> Result<[Point; MAX_ENDS]> {
+    fn load(&self, ends: &[Spot]) -> Result<[Point; MAX_ENDS]> {
         let mut points = [[0.0; Bounds::MAX_AXES]; MAX_ENDS];
         for (end, point) in ends.iter().zip(&mut points) {
             let loaded = self.positions[usize_from_u32(end.cell)].column(end.row);
@@ -330,7 +329,7 @@ impl ElementTest<'_> {
 }
 
 /// Returns the first run that contains a row.
-fn find_run(cells: &[Cell], place: Place) -> Option<&Piece> {
+fn find_run(cells: &[Cell], place: Spot) -> Option<&Piece> {
     cells[usize_from_u32(place.cell)].find_run(place.row)
 }
 
