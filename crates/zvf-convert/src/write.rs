@@ -47,7 +47,8 @@ pub fn list_options() -> Vec<(&'static str, &'static str)> {
 /// let losses = write::find_losses(reader.header(), Format::Csv)?;
 /// assert_eq!(losses[0].to_string(), "edges are dropped: CSV holds none");
 /// let mut text = Vec::new();
-/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &FormatOptions::default())?;
+/// let options = FormatOptions::default();
+/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &options)?;
 /// writer.begin(&reader.header().clone())?;
 /// for piece in reader {
 ///     writer.write(piece?)?;

@@ -45,7 +45,8 @@ use crate::Error;
 /// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?);
 /// let mut export = zvf_jobs::export::Export::open(&reader, zvf_query::Query::all(), None).await?;
 /// let mut text = Vec::new();
-/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &FormatOptions::default())?;
+/// let options = FormatOptions::default();
+/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &options)?;
 /// writer.begin(&export.header)?;
 /// while let Some(piece) = export.next().await? {
 ///     writer.write(piece)?;

@@ -52,7 +52,7 @@ impl MappedFile {
     ///
     /// # Safety
     ///
-    /// While this handle, a clone of it or a [`MappedView`] lives, no one may change the bytes of the
+    /// While this handle, a clone of it or a [`MappedView`] lives, no one may change bytes of the
     /// file in place, nor those of a later file of that name that is mapped when a handle is
     /// revalidated. With the SIGBUS handler installed, the process survives a truncation of the
     /// file; without it, a truncation ends the process.

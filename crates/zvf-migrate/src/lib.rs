@@ -16,7 +16,7 @@
 //! (`verify`).
 //!
 //! Chunks, the order of fragments and rows, ids of objects, links and levels are preserved: nothing
-//! is ingested again. [`MigrationPlan::build`] lists the changes without reading payloads; [`MigrationPlan::apply`]
+//! is ingested again. [`MigrationPlan::build`] lists changes and reads no payloads; [`MigrationPlan::apply`]
 //! makes them.
 //!
 //! Memory holds the links of one level, or a shard or 256 cells if these are larger.

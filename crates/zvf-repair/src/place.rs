@@ -27,7 +27,8 @@ use crate::remote::apply_remote;
 ///
 /// let place = RepairPlace::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
 /// # // Without the backend there is no place.
-/// # let place = place.or_else(|_| RepairPlace::from_address("memory:///data/brain.zarrvectors", &Default::default()));
+/// # let memory = "memory:///data/brain.zarrvectors";
+/// # let place = place.or_else(|_| RepairPlace::from_address(memory, &Default::default()));
 /// assert!(place.is_ok());
 /// # Ok::<(), zvf_error::Error>(())
 /// ```

@@ -1,7 +1,7 @@
 //! Layout: the positions of all parts of a new file.
 //!
 //! The index precedes the payloads and states their sizes, which a compressing writer knows last.
-//! But the number of rows is known first. So a writer reserves [`TetLayout::prefix_len`] bytes, places
+//! But the number of rows is known first: a writer reserves [`TetLayout::prefix_len`] bytes, places
 //! one payload after the other in grid order, and writes the prefix at the end. Memory holds the
 //! rows, 104 bytes each, and the buffers of the writer.
 //!

@@ -97,7 +97,7 @@ impl<'l, 'a> TilePlan<'l, 'a> {
     ///
     /// # Errors
     ///
-    /// The first error of [`TilePlan::tiles`], or when overlapping rows make the sum exceed 64 bits.
+    /// The first error of [`TilePlan::tiles`], or when overlapping rows exceed 64 bits.
     pub fn stored_bytes(&self) -> Result<u64, FormatError> {
         self.tiles().try_fold(0_u64, |sum, touched| {
             sum.checked_add(touched?.row.stored_byte_len()).ok_or_else(|| {

@@ -6,7 +6,7 @@
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
-//! [`StoreLayout::scan`] is the first step and plans the store; [`create`] performs the others. Input
+//! [`StoreLayout::scan`] plans the store, as the first step; [`create`] performs the others. Input
 //! that fits in memory is written at once. Larger input is planned and written task by task, as
 //! many processes would do it ([`crate::ingest`]): after a kill, a new run with the same input and
 //! settings resumes. Reader and writer each have their own memory limit.
@@ -110,9 +110,10 @@ zvf_format::vocabulary! {
     /// A stage of the work.
     ///
     /// ```
-    /// use zvf_jobs::create::ExportStep;
+    /// use zvf_jobs::create::CreateStage;
     ///
-    /// assert_eq!((ExportStep::Look.number(), ExportStep::Write.to_string().as_str()), (1, "writing"));
+    /// assert_eq!(CreateStage::Look.number(), 1);
+    /// assert_eq!(CreateStage::Write.to_string(), "writing");
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]

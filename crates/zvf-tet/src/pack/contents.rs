@@ -142,7 +142,7 @@ impl<'a> PackedArray<'a> {
     }
 
     /// Returns the span of a cell's rows among the bytes of the values;
-    /// [`TilePlan::dense_span`](crate::TilePlan::dense_span) of all values gives the start of these bytes.
+    /// [`TilePlan::dense_span`](crate::TilePlan::dense_span) of all values gives their start.
     #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
         let (offset, len) = (cell.first(), cell.count());

@@ -169,7 +169,8 @@ proptest! {
             for task in all {
                 // Each task as its own process.
                 let tasks =
-                    WriteTasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
+                    WriteTasks::open(addr, &at("many/work"), schema(kind, sharded), options());
+                let tasks = tasks.unwrap();
                 run_task(&tasks, kind, task).await;
             }
             let tasks =
