@@ -50,22 +50,23 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
                 self.header = Some(header);
             }
         }
+        let mut line = Vec::new();
         for row in 0..batch.len() {
             for (at, column) in table.columns().iter().enumerate() {
                 if at > 0 {
-                    write!(self.out, "{}", self.separator)?;
+                    write!(line, "{}", self.separator)?;
                 }
                 match table.text_value(column, row)? {
                     Value::Null => {}
-                    Value::Text(text) => {
-                        self.out.write_all(quote(&text, self.separator).as_bytes())?
-                    }
+                    Value::Text(text) => line.extend(quote(&text, self.separator).into_bytes()),
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
-                        write!(self.out, "{value}")?;
+                        write!(line, "{value}")?;
                     }
                 }
             }
-            self.out.write_all(b"\n")?;
+            line.push(b'\n');
+            self.out.write_all(&line)?;
+            line.clear();
         }
         Ok(())
     }

@@ -87,7 +87,8 @@ impl<W: Write> JsonlWriter<W> {
         for field in fields {
             line.insert(field.name.to_string(), cell_of(field, row)?);
         }
-        Ok(writeln!(self.out, "{}", Json::Object(line))?)
+        let line = format!("{}\n", Json::Object(line));
+        Ok(self.out.write_all(line.as_bytes())?)
     }
 }
 
