@@ -35,9 +35,9 @@ mod error;
 mod locate;
 mod text;
 
-pub use error::{Error, io_class};
+pub use error::{Error, error_text, io_class, join_causes, quote};
 pub use locate::Locate;
-pub use text::{error_text, format_count, group_digits, join_causes, quote, round_digits};
+pub use text::{format_count, group_digits, round_digits};
 
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,10 +1,4 @@
-//! Formats counts and errors for messages.
-
-use std::error::Error as StdError;
-use std::fmt::Display;
-use std::io;
-
-use crate::Error;
+//! Formats counts for messages.
 
 /// Formats a count with separators between thousands.
 ///
@@ -46,63 +40,3 @@ pub fn format_count(n: impl TryInto<u64>, noun: &str) -> String {
 pub fn round_digits(x: f64, digits: usize) -> f64 {
     format!("{x:.*e}", digits.saturating_sub(1)).parse().unwrap_or(x)
 }
-
-/// Returns a text of the store or of a request in quotes, on one line, truncated after 61
-/// characters.
-#[must_use]
-pub fn quote(text: &str) -> String {
-    match text.char_indices().nth(MAX_QUOTED_CHARS) {
-        Some((end, _)) => format!("{:?}", [&text[..end], "..."].concat()),
-        None => format!("{text:?}"),
-    }
-}
-
-/// Returns the message of an error as a person reads it: without a class, and without the words of
-/// programmers for a missing file.
-#[must_use]
-pub fn error_text(error: &(dyn StdError + 'static)) -> String {
-    if let Some(error) = error.downcast_ref::<Error>() {
-        return error.message();
-    }
-    match error.downcast_ref::<io::Error>() {
-        Some(io) if io.kind() == io::ErrorKind::NotFound && io.get_ref().is_none() => {
-            NO_SUCH_FILE.to_owned()
-        }
-        _ => error.to_string(),
-    }
-}
-
-/// Joins a message and those of `cause` and all its sources with ": " into one line, each as
-/// [`error_text`] returns it. A message that the previous one already contains is left out.
-///
-/// ```
-/// use std::error::Error;
-/// use zvf_error::join_causes;
-///
-/// let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-/// assert_eq!(join_causes("cannot write", Some(&broken)), "cannot write: broken pipe");
-/// // What this error says is what its source says.
-/// let wrapped = std::io::Error::other(broken);
-/// assert_eq!(join_causes(&wrapped, wrapped.source()), "broken pipe");
-/// ```
-#[must_use]
-pub fn join_causes(message: impl Display, cause: Option<&(dyn StdError + 'static)>) -> String {
-    let mut line = message.to_string();
-    let mut before = line.clone();
-    let mut next = cause;
-    while let Some(error) = next {
-        let text = error_text(error);
-        if !before.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-            before = text;
-        }
-        next = error.source();
-    }
-    line
-}
-
-/// The message for a file that does not exist.
-pub(crate) const NO_SUCH_FILE: &str = "no such file or folder";
-/// Maximum length of a quoted text.
-const MAX_QUOTED_CHARS: usize = 61;

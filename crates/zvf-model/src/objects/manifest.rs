@@ -89,6 +89,7 @@ impl ObjectManifest {
 }
 
 /// Returns the key with the components of a block of a manifest.
+#[expect(clippy::expect_used, reason = "manifests with another rank are not parsed")]
 pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> ChunkKey {
     let mut buffer = [0; zvf_format::key::MAX_RANK];
     let mut rank = 0_usize;

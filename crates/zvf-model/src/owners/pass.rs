@@ -134,6 +134,7 @@ impl<'a> Pass<'a> {
         })
     }
 
+    #[expect(clippy::expect_used, reason = "`run` refuses an index with more rows")]
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<()> {
         let row = u32::try_from(manifest.row()).expect("the number of rows is checked by `run`");
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
@@ -175,6 +176,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the fragments of a block of the chunk at `place`.
+    #[expect(clippy::expect_used, reason = "`check` refuses larger numbers of fragments")]
     fn add(&mut self, place: u32, named: &BlockFragments<'_>, row: u32) -> Result<()> {
         let mut fragments = u64::from(u32::MAX);
         if let Scope::Question { fragments: chunks, .. } = &self.scope {
