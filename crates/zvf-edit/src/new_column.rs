@@ -425,12 +425,12 @@ impl Transaction {
             self.create_column(Scope::Object, kind, column)?;
             self.mark_column(Scope::Object, kind, &name);
             let objects = &mut self.kinds[kind].objects;
-            let at = objects.columns.len() - 1; // it was created
+            let created = objects.columns.len() - 1;
             for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
-                if let Some(bytes) = objects.columns[at].ty.encode(&value)? {
+                if let Some(bytes) = objects.columns[created].ty.encode(&value)? {
                     objects.know(*object);
-                    objects.columns[at].set_row(*object, &bytes);
+                    objects.columns[created].set_row(*object, &bytes);
                 }
             }
         }
