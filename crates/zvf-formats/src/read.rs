@@ -181,7 +181,7 @@ impl Source for FileReader {
 
 impl fmt::Debug for FileReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
+        f.debug_struct("FileReader")
             .field("header", &self.header)
             .field("ended", &self.ended)
             .finish_non_exhaustive()

@@ -44,6 +44,10 @@ impl Batch {
         let fields: Vec<&[Field]> = batches.iter().map(|batch| batch.fields()).collect();
         let picked = Self::new(batches[0].kind(), Column::pick(&positions, picks.clone()))
             .with_fields(pick_fields(&fields, picks.clone()))?;
+        if let Some(other) = fields.iter().find(|all| all.len() != picked.fields().len()) {
+            let (what, common) = ("attributes of a batch", to_u64(picked.fields().len()));
+            return Err(Error::new(Class::BadShape, what, common, to_u64(other.len())));
+        }
         let owners: Option<Vec<_>> = batches.iter().map(|batch| batch.vertex_objects()).collect();
         let Some(owners) = owners else { return Ok(picked) };
         let owners = picks.flat_map(|(from, rows)| &owners[from][rows]).copied().collect();

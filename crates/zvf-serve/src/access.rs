@@ -47,7 +47,7 @@ const MIN_TOKEN_CHARS: usize = 16;
 
 impl std::fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(..)")
+        f.write_str("AccessToken(..)")
     }
 }
 
