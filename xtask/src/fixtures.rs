@@ -11,7 +11,7 @@ use zvf_format::link::{self, Body, LinkInteger, LinkRecord, Permutation, RowShap
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{ragged, shard, vlen};
 use zvf_tet as tet;
-use zvf_tet::{DatasetSpec, Layout, MemoryBudget, TensorCodec, TileGeometry};
+use zvf_tet::{DatasetSpec, MemoryBudget, TensorCodec, TetLayout, TileGeometry};
 
 use crate::Command;
 use crate::args::Args;
@@ -129,7 +129,8 @@ fn link_cell() -> anyhow::Result<Vec<u8>> {
 fn tensor() -> anyhow::Result<Vec<u8>> {
     let geometry =
         TileGeometry::new(tet::TensorDtype::U16, &[5], &[3]).context("not a geometry")?;
-    let mut layout = Layout::new(&[DatasetSpec::new("numbers", geometry)], MemoryBudget::DEFAULT)?;
+    let mut layout =
+        TetLayout::new(&[DatasetSpec::new("numbers", geometry)], MemoryBudget::DEFAULT)?;
     let mut file = vec![0; usize::try_from(layout.prefix_len())?];
     for payload in [b"\x01\0\x02\0\x03\0".as_slice(), b"\x04\0\x05\0"] {
         let at = layout.place(TensorCodec::Raw, u64::try_from(payload.len())?)?;

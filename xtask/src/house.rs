@@ -276,6 +276,13 @@ pub(crate) fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// Returns what has this extension in a folder, by name.
+pub(crate) fn list_with(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = list(folder)?;
+    paths.retain(|path| has_extension(path, extension));
+    Ok(paths)
+}
+
 /// Returns the files below a folder, by name, without those of folders that `skips` accepts.
 pub(crate) fn walk(folder: &Path, skips: &dyn Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();

@@ -14,7 +14,7 @@ use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
-use crate::house::{House, Program, has_extension, list, remove_folder};
+use crate::house::{House, Program, list_with, remove_folder};
 
 pub(crate) const COMMAND: Command = Command {
     name: "python",
@@ -114,11 +114,10 @@ nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()
 print('ran', sys.argv[1])";
 
 /// Returns the files of a folder with this ending, by name.
-fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
-    let mut found = list(folder)?;
-    found.retain(|path| has_extension(path, ending));
+fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let found = list_with(folder, ending)?;
     ensure!(!found.is_empty(), "no .{ending} in {}", folder.display());
-    Ok(found.iter().map(|path| path.display().to_string()).collect())
+    Ok(found)
 }
 
 /// Returns the interpreter of an environment below the target folder; installs `tools` where the list changed.
@@ -213,6 +212,6 @@ assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level
 /// Returns the newest file with this ending in a folder.
 pub(crate) fn newest(folder: &Path, ending: &str) -> anyhow::Result<PathBuf> {
     let mut found = files_in(folder, ending)?;
-    found.sort_by_cached_key(|path| Path::new(path).metadata().and_then(|m| m.modified()).ok());
-    Ok(found.pop().expect("an empty list is an error").into())
+    found.sort_by_cached_key(|path| path.metadata().and_then(|m| m.modified()).ok());
+    Ok(found.pop().expect("an empty list is an error"))
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::members;
-use crate::house::{House, has_extension, list, remove_folder, say};
+use crate::house::{House, list, list_with, remove_folder, say};
 use crate::{no_std, publish, python, viewer};
 
 pub(crate) const COMMAND: Command = Command {
@@ -209,7 +209,7 @@ fn make_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     python::run(house, Args::from_words(&["--wheel"]))?;
     let wheels = house.target().join(python::RELEASED);
-    copy_files(&wheels, &release.dist, &["gz"])?;
+    copy_files(&wheels, &release.dist, "gz")?;
     add_notices(release, &wheels)
 }
 
@@ -233,8 +233,7 @@ fn check_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     let environment = folder.join("env");
     house.line("python3 -m venv {}", &[&environment]).run()?;
     let python = environment.join("bin/python");
-    let mut wheels = list(&release.dist)?;
-    wheels.retain(|file| has_extension(file, "whl"));
+    let wheels = list_with(&release.dist, "whl")?;
     let is_released = |wheel: &PathBuf| wheel.display().to_string().contains("manylinux_");
     ensure!(wheels.len() == 1 && is_released(&wheels[0]), "expected one wheel, found {wheels:?}");
     let install = "{} -m pip install --quiet nbclient ipykernel pyarrow pandas polars";
@@ -253,7 +252,7 @@ fn make_npm(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     let notices = release.dist.join("NOTICES.txt");
     viewer::run(house, Args::from_words(&["npm", &notices.display().to_string()]))?;
-    copy_files(&house.target().join("viewer-npm"), &release.dist, &["tgz"])?;
+    copy_files(&house.target().join("viewer-npm"), &release.dist, "tgz")?;
     let program = house.build_command()?;
     let folder = house.empty_folder("release-viewer")?;
     house.program(program).words("view --write-page").arg(folder.join("viewer")).run()?;
@@ -365,11 +364,9 @@ fn pack(release: &Release<'_>, root: &Path, folder: &str, name: &str) -> anyhow:
     release.house.line(tar, &[&file, &root, &folder]).run()
 }
 
-fn copy_files(from: &Path, to: &Path, endings: &[&str]) -> anyhow::Result<()> {
-    for file in list(from)? {
-        if endings.iter().any(|ending| has_extension(&file, ending)) {
-            fs::copy(&file, to.join(file.file_name().context("no name")?))?;
-        }
+fn copy_files(from: &Path, to: &Path, ending: &str) -> anyhow::Result<()> {
+    for file in list_with(from, ending)? {
+        fs::copy(&file, to.join(file.file_name().context("no name")?))?;
     }
     Ok(())
 }

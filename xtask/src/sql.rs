@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 
 use crate::args::Args;
-use crate::docs::run_sql_pages;
+use crate::docs;
 use crate::house::{HEAVY, House, list, say};
 use crate::python::environment;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
     house.line("{} --moments 2", &[&programs.join("examples/cluster-torture")]).run()?;
     duckdb(house, &programs, &demo)?;
-    run_sql_pages(house)
+    docs::run::run(house, true)
 }
 
 /// Runs the statements on clusters that lose processes, and the reference results.

@@ -1,6 +1,6 @@
 //! An object store with planned failures, for tests.
 //!
-//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for operation n
+//! [`FaultStore`] wraps memory and counts operations from 0. A [`Refused`] planned for operation n
 //! happens once; all others pass. Every operation is also recorded, so that a test can check the
 //! requests.
 //!
@@ -74,19 +74,6 @@ pub enum Fault {
     OldList(usize),
 }
 
-impl Fault {
-    /// Returns the error of a request that is refused before it has an effect.
-    fn refusal(&self, path: &Path) -> Option<Error> {
-        match self {
-            Self::Status(status) => Some(status_error(*status, path)),
-            Self::Reset => Some(reset()),
-            Self::Missing => Some(status_error(404, path)),
-            Self::NotSupported => Some(Error::NotSupported { source: "not here".into() }),
-            _ => None,
-        }
-    }
-}
-
 /// The put conditions that a backend supports. It accepts and ignores others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
@@ -104,15 +91,6 @@ pub struct Conditions {
 impl Default for Conditions {
     fn default() -> Self {
         Self { if_none_match: true, if_match: true, has_if_match: true, tags_are_of_bytes: false }
-    }
-}
-
-/// A callback right before a request.
-struct Callback(Box<dyn FnOnce() + Send>);
-
-impl fmt::Debug for Callback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Callback")
     }
 }
 
@@ -150,21 +128,22 @@ pub struct Request {
 /// ```
 ///
 /// A clone is the same client.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FaultStore {
     inner: Arc<InMemory>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Default)]
+struct FaultState {
     begun: Option<Instant>,
     /// The time of each put; objects put again are listed again.
     puts: Vec<(Path, Instant)>,
     requests: Vec<Request>,
     planned: BTreeMap<usize, Fault>,
     always: Option<Fault>,
-    callbacks: BTreeMap<usize, Callback>,
+    /// Calls right before requests.
+    callbacks: BTreeMap<usize, Box<dyn FnOnce() + Send>>,
     conditions: Conditions,
     /// Puts that will be repeated.
     late: Vec<(Path, PutPayload, PutOptions)>,
@@ -173,7 +152,7 @@ struct State {
     denied_deletes: usize,
 }
 
-impl State {
+impl FaultState {
     fn record_put(&mut self, path: &Path) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
@@ -230,18 +209,18 @@ impl FaultStore {
     pub fn plan_call(&self, nth: usize, call: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         let at = state.requests.len().saturating_add(nth);
-        state.callbacks.insert(at, Callback(Box::new(call)));
+        state.callbacks.insert(at, Box::new(call));
     }
 
     /// Returns another client of the same memory, which has no faults and counts its own
     /// operations.
     #[must_use]
     pub fn new_client(&self) -> Self {
-        let state = State { conditions: self.state().conditions, ..State::default() };
+        let state = FaultState { conditions: self.state().conditions, ..FaultState::default() };
         Self { inner: Arc::clone(&self.inner), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Repeats puts with [`Fault::Repeated`]. Returns their number.
+    /// Repeats puts with [`Refused::Repeated`]. Returns their number.
     pub async fn send_late(&self) -> usize {
         let late = std::mem::take(&mut self.state().late);
         let count = late.len();
@@ -295,7 +274,7 @@ impl FaultStore {
         self.state().max_in_flight
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,7 +295,7 @@ impl FaultStore {
             let fault = state.planned.remove(&nth).or_else(|| state.always.clone());
             (fault, state.callbacks.remove(&nth))
         };
-        if let Some(Callback(call)) = callback {
+        if let Some(call) = callback {
             // In another thread: the other client waits for its own requests and must not take the
             // wake-ups of this one.
             std::thread::scope(|scope| drop(scope.spawn(call).join()));
@@ -338,7 +317,7 @@ impl FaultStore {
             PutMode::Overwrite => true,
         };
         if matches!(options.mode, PutMode::Update(_)) && !known.has_if_match {
-            return Err(Error::NotSupported { source: "not here".into() });
+            return Err(not_supported());
         }
         if !is_known {
             options.mode = PutMode::Overwrite;
@@ -363,19 +342,28 @@ impl FaultStore {
         Ok(Some(format!("\"{:016x}\"", hasher.finish())))
     }
 
-    async fn apply_before_reply(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
-        match fault {
-            Some(Fault::Silence) => Err(never(path).await),
-            Some(Fault::Delay(time)) => {
-                tokio::time::sleep(*time).await;
-                Ok(())
-            }
+    /// Records an operation, and does what its fault does before a reply; returns the fault, or the
+    /// error of a request that is refused before it has an effect.
+    async fn begin(
+        &self,
+        what: &'static str,
+        path: &Path,
+        options: Option<&GetOptions>,
+    ) -> Result<Option<Fault>> {
+        let fault = self.note(what, path, options);
+        match &fault {
+            Some(Fault::Status(status)) => return Err(status_error(*status, path)),
+            Some(Fault::Reset) => return Err(reset()),
+            Some(Fault::Missing) => return Err(status_error(404, path)),
+            Some(Fault::NotSupported) => return Err(not_supported()),
+            Some(Fault::Silence) => return Err(never(path).await),
+            Some(Fault::Delay(time)) => tokio::time::sleep(*time).await,
             Some(Fault::Changed(bytes) | Fault::ChangedUnseen(bytes)) => {
-                self.inner.put(path, PutPayload::from(bytes.clone())).await.map(drop)
+                self.inner.put(path, PutPayload::from(bytes.clone())).await?;
             }
-            Some(fault) => fault.refusal(path).map_or(Ok(()), Err),
-            None => Ok(()),
+            _ => {}
         }
+        Ok(fault)
     }
 
     /// Returns the reply to an operation that was done, where it has one.
@@ -389,8 +377,7 @@ impl FaultStore {
 
     async fn reply(&self, path: &Path, mut options: GetOptions) -> Result<GetResult> {
         let what = if options.head { "head" } else { "get" };
-        let fault = self.note(what, path, Some(&options));
-        self.apply_before_reply(fault.as_ref(), path).await?;
+        let fault = self.begin(what, path, Some(&options)).await?;
         if matches!(fault, Some(Fault::ChangedUnseen(_))) {
             (options.if_match, options.if_none_match) = (None, None);
         }
@@ -423,6 +410,12 @@ impl fmt::Display for FaultStore {
     }
 }
 
+impl fmt::Debug for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 #[async_trait]
 impl ObjectStore for FaultStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -443,14 +436,9 @@ impl ObjectStore for FaultStore {
             Some(Fault::Silence) => stream::pending().boxed(),
             Some(Fault::Missing) => stream::iter([Err(status_error(404, &path))]).boxed(),
             Some(Fault::OldList(count)) => {
-                let late: Vec<Path> = self
-                    .state()
-                    .puts
-                    .iter()
-                    .rev()
-                    .take(count)
-                    .map(|(path, _)| path.clone())
-                    .collect();
+                let puts = self.state().puts.clone();
+                let late = puts.into_iter().rev().take(count).map(|(path, _)| path);
+                let late: Vec<Path> = late.collect();
                 let is_listed = move |meta: &Result<ObjectMeta>| {
                     let is_late = meta.as_ref().is_ok_and(|meta| late.contains(&meta.location));
                     std::future::ready(!is_late)
@@ -463,8 +451,7 @@ impl ObjectStore for FaultStore {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let path = prefix.cloned().unwrap_or_default();
-        let fault = self.note("children", &path, None);
-        self.apply_before_reply(fault.as_ref(), &path).await?;
+        self.begin("children", &path, None).await?;
         self.inner.list_with_delimiter(prefix).await
     }
 
@@ -474,8 +461,7 @@ impl ObjectStore for FaultStore {
         payload: PutPayload,
         mut opts: PutOptions,
     ) -> Result<PutResult> {
-        let fault = self.note("put", location, None);
-        self.apply_before_reply(fault.as_ref(), location).await?;
+        let fault = self.begin("put", location, None).await?;
         if fault == Some(Fault::Unconditional) {
             opts.mode = PutMode::Overwrite;
         }
@@ -494,8 +480,7 @@ impl ObjectStore for FaultStore {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let fault = self.note("put in parts", location, None);
-        self.apply_before_reply(fault.as_ref(), location).await?;
+        self.begin("put in parts", location, None).await?;
         self.inner.put_multipart_opts(location, opts).await
     }
 
@@ -508,11 +493,11 @@ impl ObjectStore for FaultStore {
             let store = store.clone();
             async move {
                 let location = location?;
-                let fault = store.note("delete", &location, None);
-                if matches!(fault, Some(Fault::Missing | Fault::Status(404))) {
+                let begun = store.begin("delete", &location, None).await;
+                if matches!(begun, Err(Error::NotFound { .. })) {
                     store.state().denied_deletes += 1;
                 }
-                store.apply_before_reply(fault.as_ref(), &location).await?;
+                let fault = begun?;
                 store.inner.delete(&location).await?;
                 Self::reply_when_done(fault, &location, location.clone()).await
             }
@@ -521,8 +506,7 @@ impl ObjectStore for FaultStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let fault = self.note("copy", from, None);
-        self.apply_before_reply(fault.as_ref(), from).await?;
+        self.begin("copy", from, None).await?;
         self.inner.copy_opts(from, to, options).await
     }
 }
@@ -587,6 +571,10 @@ fn status_error(status: u16, path: &Path) -> Error {
 async fn never(path: &Path) -> Error {
     tokio::time::sleep(FOR_EVER).await;
     status_error(504, path)
+}
+
+fn not_supported() -> Error {
+    Error::NotSupported { source: "not here".into() }
 }
 
 fn reset() -> Error {

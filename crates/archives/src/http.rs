@@ -31,24 +31,13 @@ pub fn serve_files(
         let path = request.path.trim_start_matches('/');
         look(Exchange::Asked(path));
         let Ok(bytes) = fs::read(root.join(path)) else { return Reply::new("404 Not Found") };
-        let total = bytes.len();
-        let range = request.header("range").and_then(|range| range.strip_prefix("bytes="));
-        let (start, end) = match range {
-            Some(range) if total > 0 => match bounds(range, total) {
-                Some(found) => found,
-                None => return Reply::new("416 Range Not Satisfiable"),
-            },
-            _ => (0, total),
+        let Some(reply) = Reply::with_part(&bytes, request, &format!("\"{}\"", bytes.len())) else {
+            return Reply::new("416 Range Not Satisfiable");
         };
         if request.method != "HEAD" {
-            look(Exchange::Sent(end - start));
+            look(Exchange::Sent(reply.body.len()));
         }
-        let range_sent = format!("bytes {start}-{}/{total}", end.saturating_sub(1));
-        Reply::new(if range.is_some() { "206 Partial Content" } else { "200 OK" })
-            .with_header("Content-Range", &range_sent)
-            .with_header("ETag", &format!("\"{total}\""))
-            .with_header("Last-Modified", CHANGED)
-            .with_body(bytes[start..end].to_vec())
+        reply
     })
 }
 
@@ -128,6 +117,10 @@ impl Request {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
+
+    pub(crate) fn range(&self) -> Option<&str> {
+        self.header("range")?.strip_prefix("bytes=")
+    }
 }
 
 /// The response to a request.
@@ -140,6 +133,20 @@ pub(crate) struct Reply {
 impl Reply {
     pub(crate) fn new(status: &str) -> Self {
         Self { head: format!("HTTP/1.1 {status}\r\n"), body: Vec::new() }
+    }
+
+    /// Returns the reply with `bytes`, or with the range of them that the request names; `None` if
+    /// that range is invalid. There is no range in an empty object.
+    pub(crate) fn with_part(bytes: &[u8], request: &Request, tag: &str) -> Option<Self> {
+        let (range, total) = (request.range(), bytes.len());
+        let named = range.filter(|_| total > 0);
+        let (start, end) = named.map_or(Some((0, total)), |range| bounds(range, total))?;
+        let sent = format!("bytes {start}-{}/{total}", end.saturating_sub(1));
+        let reply = Self::new(if range.is_some() { "206 Partial Content" } else { "200 OK" })
+            .with_header("Content-Range", &sent)
+            .with_header("ETag", tag)
+            .with_header("Last-Modified", CHANGED);
+        Some(reply.with_body(bytes[start..end].to_vec()))
     }
 
     pub(crate) fn error(status: &str, code: &str) -> Self {
@@ -162,7 +169,7 @@ impl Reply {
 }
 
 /// Returns start and end of the range `text` of `total` bytes; `None` if it is invalid.
-pub(crate) fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
+fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
     let (start, end) = match text.split_once('-')? {
         ("", last) => (total.saturating_sub(last.parse().ok()?), total),
         (start, "") => (start.parse().ok()?, total),
@@ -192,4 +199,4 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-pub(crate) const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";
+const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";

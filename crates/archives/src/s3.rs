@@ -15,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::http::{CHANGED, Reply, Request, bounds, decode, serve};
+use crate::http::{Reply, Request, decode, serve};
 
 /// A server that runs until the process ends.
 #[derive(Clone, Debug)]
@@ -148,27 +148,16 @@ impl Objects {
         let Some(object) = self.by_key.get(key) else {
             return Reply::error("404 Not Found", "NoSuchKey");
         };
-        let (found, total) = (tag(object.version), object.bytes.len());
+        let found = tag(object.version);
         if request.header("if-match").is_some_and(|wanted| wanted != found) {
             return Reply::error("412 Precondition Failed", "PreconditionFailed");
         }
         if request.header("if-none-match").is_some_and(|known| known == found) {
             return Reply::new("304 Not Modified").with_header("ETag", &found);
         }
-        let reply = |status| {
-            let reply = Reply::new(status).with_header("ETag", &found);
-            reply.with_header("Last-Modified", CHANGED)
-        };
-        let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes="))
-        else {
-            return reply("200 OK").with_body(object.bytes.clone());
-        };
-        let Some((start, end)) = bounds(range, total) else {
-            return Reply::error("416 Range Not Satisfiable", "InvalidRange");
-        };
-        let range = format!("bytes {start}-{}/{total}", end - 1); // not empty
-        let body = object.bytes[start..end].to_vec();
-        reply("206 Partial Content").with_header("Content-Range", &range).with_body(body)
+        let has_range = request.range().is_none() || !object.bytes.is_empty();
+        let part = has_range.then(|| Reply::with_part(&object.bytes, request, &found));
+        part.flatten().unwrap_or_else(|| Reply::error("416 Range Not Satisfiable", "InvalidRange"))
     }
 
     /// Removes the objects in an XML body.

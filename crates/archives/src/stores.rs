@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -282,7 +283,9 @@ pub async fn open(path: &Path) -> Store {
 pub fn unpack_cached(folder: &Path, id: &str) -> PathBuf {
     let archive = fs::read(self::folder().join(format!("{id}.tar.zst"))).unwrap();
     let name = id.replace('/', "-");
-    let path = folder.join(format!("{name}-{:016x}", digest(&archive)));
+    let mut digest = DefaultHasher::new();
+    digest.write(&archive);
+    let path = folder.join(format!("{name}-{:016x}", digest.finish()));
     if !path.exists() {
         fs::create_dir_all(folder).unwrap();
         let new = TempDir::new_in(folder).unwrap();
@@ -291,13 +294,6 @@ pub fn unpack_cached(folder: &Path, id: &str) -> PathBuf {
         let _faster = fs::rename(new.path(), &path);
     }
     path
-}
-
-/// Returns a hash of `bytes`.
-fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
 }
 
 /// Changes the JSON document under `path`, which must be among the files.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_tet::{
-    AxisSlice, DatasetSpec, Index, Layout, MemoryBudget, TensorCodec, TensorDtype, TetView,
+    AxisSlice, DatasetSpec, Index, MemoryBudget, TensorCodec, TensorDtype, TetLayout, TetView,
     TileGeometry,
 };
 
@@ -12,7 +12,7 @@ use zvf_tet::{
 fn many_chunks() -> Vec<u8> {
     let geometry = TileGeometry::new(TensorDtype::F32, &[100, 1000], &[1, 1]).unwrap();
     let spec = DatasetSpec::new("a", geometry).with_alignment(4);
-    let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
+    let mut layout = TetLayout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     while layout.next_tile().is_some() {
         layout.place(TensorCodec::Raw, 4).unwrap();
     }

@@ -11,17 +11,15 @@
 //! A contender whose count differs from zvf's fails the workload. An absent contender is in the
 //! row, with the reason; zvf itself must be present. Long workloads have fewer turns.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::clock::{measure_repeated, median};
+use crate::process::{processor_time, read_stats};
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::watch::{processor_time, read_stats};
 use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
@@ -30,21 +28,19 @@ type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
 pub(crate) struct Contender<'a> {
     name: String,
     role: Role,
-    /// Runs the workload; or why it is absent.
-    run: Result<Run<'a>, String>,
+    /// Runs the workload. One that is absent fails the first time, and says why.
+    run: Run<'a>,
     /// The file or folder that it queries, if there is one.
     file: Option<PathBuf>,
-    turns: Vec<Turn>,
 }
 
 impl<'a> Contender<'a> {
-    /// Creates a contender that is present.
     pub(crate) fn new(
         name: impl Into<String>,
         role: Role,
         run: impl FnMut() -> anyhow::Result<Turn> + 'a,
     ) -> Self {
-        Self { run: Ok(Box::new(run)), ..Self::new_absent(name, role, "") }
+        Self { name: name.into(), role, run: Box::new(run), file: None }
     }
 
     /// Creates zvf in the form that is compared with the others.
@@ -68,20 +64,14 @@ impl<'a> Contender<'a> {
         Self::new(name, Role::Limit, run)
     }
 
-    /// Creates an absent contender, with the reason.
-    pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
-        Self { name: name.into(), role, run: Err(why.into()), file: None, turns: Vec::new() }
-    }
-
     /// Sets the file or folder that it queries, whose size is in the row.
     pub(crate) fn with_file(self, file: impl AsRef<Path>) -> Self {
         Self { file: Some(file.as_ref().to_owned()), ..self }
     }
 
     /// Adds a step outside the measured time.
-    pub(crate) fn and_then(self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
-        let run = self.run.map(|mut run| -> Run<'a> { Box::new(move || after(run()?)) });
-        Self { run, ..self }
+    pub(crate) fn and_then(mut self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
+        Self { run: Box::new(move || after((self.run)()?)), ..self }
     }
 
     /// Leaves out the count: it does other work of the same size.
@@ -91,10 +81,7 @@ impl<'a> Contender<'a> {
 
     /// Runs the workload once.
     pub(crate) fn run_once(&mut self) -> anyhow::Result<Turn> {
-        match &mut self.run {
-            Ok(run) => run(),
-            Err(why) => bail!("{}: {why}", self.name),
-        }
+        (self.run)().with_context(|| self.name.clone())
     }
 
     /// Creates the limit for reads: reading the files, each with one call into fresh memory, and
@@ -105,7 +92,7 @@ impl<'a> Contender<'a> {
             let sizes: Vec<u64> = sizes.collect();
             ensure!(files.is_empty() || !sizes.is_empty(), "its files are not there");
             let cost = Cost::of_reads(files.len() as u64, sizes.iter().sum());
-            Ok(Turn::from_seconds(limit::measure_read(files)?).with_cost(cost))
+            Ok(limit::measure_read(files)?.with_cost(cost))
         })
     }
 
@@ -113,81 +100,72 @@ impl<'a> Contender<'a> {
     pub(crate) fn copying(name: &str, bytes: Vec<u8>) -> Self {
         let cost = Cost { bytes: Some(bytes.len() as u64), ..Cost::default() };
         Self::limit(name, move || {
-            let seconds = measure_repeated(|| {
-                std::hint::black_box(bytes.clone());
+            let (turn, ()) = Turn::measure_repeated(|| {
+                drop(std::hint::black_box(bytes.clone()));
                 Ok(())
             })?;
-            Ok(Turn::from_seconds(seconds).with_cost(cost))
+            Ok(turn.with_cost(cost))
         })
     }
 }
 
-/// The result of a process that ran only one workload of zvf: its peak memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held(pub(crate) u64);
-
-impl fmt::Display for Held {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{} bytes were held", self.0)
-    }
-}
-
-impl std::error::Error for Held {}
-
-/// Runs the workload on all contenders, turn by turn.
+/// Runs the workload of `row` on all contenders, turn by turn.
 pub(crate) fn run_contest(
     bench: &Bench,
     part: &'static str,
-    work: String,
+    mut row: Row,
     mut contenders: Vec<Contender<'_>>,
 ) -> anyhow::Result<Row> {
-    if bench.own.is_some() {
-        return Err(measure_memory(&work, contenders)?.into());
-    }
-    for contender in &mut contenders {
-        if let Ok(run) = &mut contender.run {
-            match run() {
-                Ok(first) => contender.turns.push(first),
-                Err(error) => contender.run = Err(format!("{error:#}")),
-            }
+    let work = &row.work;
+    let mut all_turns = Vec::new();
+    for Contender { name, role, run, .. } in &mut contenders {
+        let first = run().map(|first| vec![first]).map_err(|error| format!("{error:#}"));
+        if let (Role::Zvf, Err(why)) = (role, &first) {
+            bail!("{work}: {name}: {why}");
         }
-        if let (Role::Zvf, Err(why)) = (contender.role, &contender.run) {
-            bail!("{work}: {}: {why}", contender.name);
-        }
+        all_turns.push(first);
     }
-    let count = check_counts(&work, &contenders)?;
+    // Who counts has the same count as the first who does.
+    let mut counter = "";
+    for (Contender { name, .. }, turns) in contenders.iter().zip(&all_turns) {
+        let Some(found) = turns.as_ref().ok().and_then(|turns| turns[0].count) else { continue };
+        let expected = *row.count.get_or_insert_with(|| {
+            counter = name;
+            found
+        });
+        ensure!(found == expected, "{work}: {counter} counts {expected}, {name} counts {found}");
+    }
     let begun = Instant::now();
     for turn in 0..bench.turns {
         if turn > 0 && begun.elapsed() > Duration::from_secs(bench.patience) {
             break;
         }
-        for contender in &mut contenders {
-            if let Ok(run) = &mut contender.run {
-                let turn = measure_turn(run);
-                contender.turns.push(turn.with_context(|| format!("{work}: {}", contender.name))?);
+        for (Contender { name, run, .. }, turns) in contenders.iter_mut().zip(&mut all_turns) {
+            if let Ok(turns) = turns {
+                turns.push(measure_turn(run).with_context(|| format!("{work}: {name}"))?);
             }
         }
     }
     let is_sampled = bench.turns > 0 && bench.is_thorough();
-    let mut row = Row { work, count, ahead: None, growth: None, sides: Vec::new() };
-    for Contender { name, role, run, file, turns } in contenders {
+    for (contender, turns) in contenders.into_iter().zip(all_turns) {
+        let Contender { name, role, mut run, file } = contender;
+        let is_sampled = is_sampled && role.is_ours() && turns.is_ok();
+        let profile = is_sampled.then(|| profile::profile_work(bench.listening(), &mut run));
+        let result = turns.map(|turns| summarize_turns(turns[0], &turns[1..]));
         let stored = file.as_deref().and_then(limit::disk_size);
-        let mut side = Side { name, role, result: Err(String::new()), stored, profile: None };
-        side.result = match run {
-            Ok(mut run) => {
-                side.profile = (is_sampled && role.is_ours())
-                    .then(|| profile::profile_work(bench.listening(), &mut run));
-                let (first, turns) = turns.split_first().context("who runs has a first turn")?;
-                Ok(summarize_turns(*first, turns))
-            }
-            Err(why) => Err(why),
-        };
-        row.sides.push(side);
+        row.sides.push(Side { name, role, result, stored, profile });
     }
     if bench.turns > 0 {
         add_memory(part, &mut row)?;
     }
     Ok(row)
+}
+
+/// Runs zvf's side of the workload once; returns the peak memory of this process.
+pub(crate) fn measure_memory(contenders: Vec<Contender<'_>>) -> anyhow::Result<u64> {
+    let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
+    ours.context("no zvf")?.run_once()?;
+    Ok(read_stats(std::process::id()).map_or(0, |stats| stats.peak))
 }
 
 /// Runs one turn and measures the processor time of this process and its children. A turn may
@@ -210,17 +188,12 @@ fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
 pub(crate) fn summarize_turns(first: Turn, turns: &[Turn]) -> Turn {
     let Some(last) = turns.last() else { return first };
     let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
-    let seconds = median(turns.iter().map(|turn| turn.seconds).collect());
+    let mut seconds: Vec<f64> = turns.iter().map(|turn| turn.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    let seconds = seconds[seconds.len() / 2];
     let processor = turns.iter().map(|turn| turn.cost.processor).sum::<Option<Duration>>();
     let processor = processor.map(|all| all / turns.len() as u32);
     Turn { seconds, count: first.count, cost: Cost { memory, processor, ..last.cost } }
-}
-
-/// Runs zvf's side of the workload once; returns the peak memory of this process.
-fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
-    let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
-    ours.with_context(|| format!("{work}: no zvf"))?.run_once()?;
-    Ok(Held(read_stats(std::process::id()).map_or(0, |stats| stats.peak)))
 }
 
 /// Runs zvf's side in a separate process, to measure its memory.
@@ -237,17 +210,6 @@ fn add_memory(part: &str, row: &mut Row) -> anyhow::Result<()> {
         turn.cost.memory = Some(held).filter(|held| *held > 0);
     }
     Ok(())
-}
-
-/// Checks that the counts of all first turns are equal, and returns the count.
-fn check_counts(work: &str, contenders: &[Contender<'_>]) -> anyhow::Result<Option<u64>> {
-    let mut agreed: Option<(u64, &str)> = None;
-    for Contender { name, turns, .. } in contenders {
-        let Some(found) = turns.first().and_then(|turn| turn.count) else { continue };
-        let (expected, who) = *agreed.get_or_insert((found, name));
-        ensure!(found == expected, "{work}: {who} counts {expected}, {name} counts {found}");
-    }
-    Ok(agreed.map(|(count, _)| count))
 }
 
 #[cfg(test)]
@@ -267,7 +229,7 @@ mod tests {
 
     #[test]
     fn work_fails_without_zvf_and_where_others_count_something_else() {
-        let absent = Contender::new_absent("zvf", Role::Zvf, "broken");
+        let absent = Contender::zvf("zvf", || anyhow::bail!("broken"));
         let ours = counting_contender("zvf", Role::Zvf, 3);
         let other = counting_contender("other", Role::Peer, 4);
         for (sides, why) in [
@@ -287,7 +249,8 @@ mod tests {
             let [seconds, bytes] = [[1.0, 900.0], [4.0, 30.0], [2.0, 20.0], [3.0, 10.0]][turns - 1];
             Ok(new_turn(seconds, bytes as u64, turns as u64 % 3).with_count(7))
         });
-        let sides = vec![ours, Contender::new_absent("other", Role::Peer, "no wheel")];
+        let absent = Contender::new("other", Role::Peer, || anyhow::bail!("no wheel"));
+        let sides = vec![ours, absent];
         let row = run_contest(&Bench::with_turns(3), "ask", "a box".into(), sides).unwrap();
         assert_eq!(
             (row.count, row.seconds(Role::Zvf), row.seconds(Role::Peer)),
@@ -317,9 +280,7 @@ mod tests {
     fn a_process_of_our_own_does_nothing_but_our_side() {
         let others = Contender::new("other", Role::Peer, || anyhow::bail!("not to be asked"));
         let sides = vec![others, counting_contender("zvf", Role::Zvf, 3)];
-        let bench = Bench { own: Some("a box".into()), ..Bench::with_turns(3) };
-        let error = run_contest(&bench, "ask", "a box".into(), sides).unwrap_err();
-        let held = error.downcast_ref::<Held>().unwrap();
-        assert!(!cfg!(target_os = "linux") || held.0 > 1 << 20, "{held:?}");
+        let held = measure_memory(sides).unwrap();
+        assert!(!cfg!(target_os = "linux") || held > 1 << 20, "{held}");
     }
 }

@@ -8,13 +8,12 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-use crate::clock::measure_repeated;
 use crate::discard::discard;
 use crate::row::{Amount, Turn};
 
-/// Returns the seconds for reading `files`. A missing file is an empty cell, so it is skipped.
-pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
-    measure_repeated(|| {
+/// Measures reading `files`. A missing file is an empty cell, so it is skipped.
+pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<Turn> {
+    let read = Turn::measure_repeated(|| {
         for file in files {
             match fs::read(file) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -22,7 +21,8 @@ pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
             }
         }
         Ok(())
-    })
+    });
+    Ok(read?.0)
 }
 
 /// Returns the size of a file, or of all files below a folder; `None` if there is none.

@@ -6,12 +6,13 @@
 //! `parts`.
 
 mod billion;
-mod clock;
 mod contest;
+mod data;
 mod discard;
 mod limit;
 mod parts;
 mod peer;
+mod process;
 mod profile;
 mod pyramid;
 mod results;
@@ -21,7 +22,6 @@ mod server;
 mod settings;
 mod tensor;
 mod validate;
-mod watch;
 mod write;
 
 use std::time::Instant;
@@ -30,7 +30,6 @@ use anyhow::ensure;
 use clap::Parser as _;
 use serde_json::json;
 
-use crate::contest::Held;
 use crate::results::Results;
 use crate::settings::Bench;
 
@@ -39,32 +38,38 @@ fn main() -> anyhow::Result<()> {
     if bench.billion {
         return billion::run(&bench);
     }
-    let chosen = list_chosen(&bench)?;
+    let unknown = bench.part.iter().find(|name| parts::ALL.iter().all(|part| part.name != **name));
+    let names = || parts::ALL.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
+    ensure!(unknown.is_none(), "there is no part {unknown:?}: there is {}", names());
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load: Option<f64> = load.and_then(|text| text.split(' ').next()?.parse().ok());
     let begun = Instant::now();
     let (mut finished, mut failed) = (Vec::new(), Vec::new());
     for part in parts::ALL.iter().filter(|part| part.needs.are_met(&bench)) {
-        if !chosen.is_empty() && !chosen.contains(&part.name) {
+        let mut results = Results::new(&bench, part);
+        if bench.own.is_some() {
+            if bench.part.last().is_some_and(|name| name == part.name) {
+                let ended = (part.run)(&mut results);
+                if let Some(bytes) = results.held {
+                    println!("{bytes}");
+                    return Ok(());
+                }
+                ended?;
+            }
+            continue;
+        }
+        if !bench.part.is_empty() && bench.part.iter().all(|name| name != part.name) {
             continue;
         }
         if bench.resume
-            && bench.own.is_none()
             && let Some(earlier) = results::load(&bench, part.name)?
         {
             finished.push(earlier);
             continue;
         }
-        if bench.own.is_none() {
-            eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
-        }
-        let mut results = Results::new(&bench, part);
+        eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
         let ended = (part.run)(&mut results);
         if let Err(error) = &ended {
-            if let Some(Held(bytes)) = error.downcast_ref() {
-                println!("{bytes}");
-                return Ok(());
-            }
             eprintln!("{}: {error:#}", part.name);
             failed.push(part.name);
         }
@@ -72,8 +77,9 @@ fn main() -> anyhow::Result<()> {
         let is_whole = ended.is_ok() && bench.filter.is_none();
         finished.push(results.finish(part.name, is_whole)?);
     }
+    ensure!(bench.own.is_none(), "there is no work {:?}", bench.own);
     discard::remove_discarded()?;
-    let is_complete = failed.is_empty() && chosen.is_empty() && bench.filter.is_none();
+    let is_complete = failed.is_empty() && bench.part.is_empty() && bench.filter.is_none();
     results::write_run(&bench, &finished, is_complete, begun.elapsed(), &json!({"load": load}))?;
     ensure!(
         failed.is_empty(),
@@ -81,16 +87,4 @@ fn main() -> anyhow::Result<()> {
         failed.join(", ")
     );
     Ok(())
-}
-
-/// Returns the requested parts; empty for all.
-fn list_chosen(bench: &Bench) -> anyhow::Result<Vec<&str>> {
-    let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
-    let mut chosen: Vec<&str> = bench.part.iter().map(String::as_str).collect();
-    if bench.own.is_some() {
-        chosen.drain(..chosen.len().saturating_sub(1));
-    }
-    let unknown = chosen.iter().find(|name| !all.contains(name));
-    ensure!(unknown.is_none(), "there is no part {unknown:?}: there is {}", all.join(", "));
-    Ok(chosen)
 }

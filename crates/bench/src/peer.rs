@@ -1,6 +1,6 @@
 //! zarr-vectors and other peers: installed or built, and queried one request at a time.
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,14 +12,14 @@ use archives::peers::{Talk, build_peer, install_python, run_command};
 use serde_json::{Value, json};
 
 use crate::contest::Contender;
+use crate::process::{Watch, read_stats};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
-use crate::watch::{Watch, read_stats};
 
 pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
 /// The faster one of its two HTTP libraries.
 const HTTP: &str = "obstore>=0.3";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
+const SCRIPT: &str = "reference";
 
 /// Installs zarr-vectors below `folder`, unless it is installed; returns its interpreter.
 pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -51,7 +51,9 @@ pub(crate) fn make_reference_stores(bench: &Bench) -> anyhow::Result<PathBuf> {
     let stores = bench.stores_folder();
     if bench.own.is_none() {
         let mut make = Command::new(install_reference(&bench.folder)?);
-        run_command(make.arg(SCRIPT).arg("make").arg(&stores).arg(bench.scale.to_string()))?;
+        run_command(
+            make.arg(script(SCRIPT)).arg("make").arg(&stores).arg(bench.scale.to_string()),
+        )?;
     }
     Ok(stores)
 }
@@ -59,90 +61,87 @@ pub(crate) fn make_reference_stores(bench: &Bench) -> anyhow::Result<PathBuf> {
 /// The name of zarr-vectors in tables.
 pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
 
-/// zarr-vectors or another contender, by its script or program; or why it is absent.
-pub(crate) struct Other {
-    name: &'static str,
-    role: Role,
-    peer: Rc<RefCell<Result<Peer, String>>>,
+/// Returns the path of a script of this crate.
+pub(crate) fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{name}.py"))
 }
 
-impl Other {
+/// zarr-vectors or another contender, by its script or program: it is installed and started when it
+/// is first asked. Where it cannot be, this is why the contender is absent.
+pub(crate) struct Other<'a> {
+    name: &'static str,
+    role: Role,
+    peer: Rc<RefCell<Started<'a>>>,
+}
+
+type Started<'a> = LazyCell<anyhow::Result<Peer>, Box<dyn FnOnce() -> anyhow::Result<Peer> + 'a>>;
+
+impl<'a> Other<'a> {
+    /// Returns a peer that starts like this, unless peers are excluded.
+    pub(crate) fn start(
+        bench: &'a Bench,
+        name: &'static str,
+        role: Role,
+        start: impl FnOnce() -> anyhow::Result<Peer> + 'a,
+    ) -> Self {
+        let start = move || {
+            ensure!(!bench.alone && bench.own.is_none(), "not asked");
+            start()
+        };
+        Self { name, role, peer: Rc::new(RefCell::new(LazyCell::new(Box::new(start)))) }
+    }
+
     /// Returns the zarr-vectors process that answers queries of stores.
-    pub(crate) fn reference(bench: &Bench) -> Self {
+    pub(crate) fn reference(bench: &'a Bench) -> Self {
         Self::start(bench, NAME, Role::Reference, || {
-            let mut command = Command::new(install_reference(&bench.folder)?);
-            Peer::spawn(command.arg(SCRIPT).arg("serve").arg(&bench.folder))
+            let python = install_reference(&bench.folder)?;
+            Peer::spawn(Command::new(python).arg(script(SCRIPT)).arg("serve").arg(&bench.folder))
         })
     }
 
-    /// Starts a peer, unless peers are excluded.
-    pub(crate) fn start(
-        bench: &Bench,
-        name: &'static str,
-        role: Role,
-        start: impl FnOnce() -> anyhow::Result<Peer>,
-    ) -> Self {
-        let peer = if bench.alone || bench.own.is_some() {
-            Err("not asked".to_owned())
-        } else {
-            start().map_err(|error| format!("{error:#}"))
-        };
-        Self { name, role, peer: Rc::new(RefCell::new(peer)) }
-    }
-
-    /// Installs the packages of a peer, and starts it with the folder for its files.
+    /// Returns a peer with the packages of its script, and a folder for its files.
     pub(crate) fn new(
-        bench: &Bench,
+        bench: &'a Bench,
         name: &'static str,
-        script: &str,
-        packages: &[&str],
-        folder: &Path,
+        script: &'a str,
+        packages: &'a [&str],
+        folder: &'a Path,
     ) -> Self {
         Self::start(bench, name, Role::Peer, || {
             Peer::script(&install(&bench.folder, script, packages)?, script, folder)
         })
     }
 
-    /// Builds a program from its own crate, and starts it with the folder for its files.
+    /// Returns a peer whose program is built from its own crate, and a folder for its files.
     pub(crate) fn from_crate(
-        bench: &Bench,
+        bench: &'a Bench,
         name: &'static str,
-        program: &str,
-        folder: &Path,
+        program: &'a str,
+        folder: &'a Path,
     ) -> Self {
-        Self::start(bench, name, Role::Peer, || {
+        Self::start(bench, name, Role::Peer, move || {
             let program = build_peer(program, &bench.folder.join(format!("{program}-peer")))?;
             let threads = bench.threads.to_string();
             Peer::spawn(Command::new(program).arg(folder).env("RAYON_NUM_THREADS", threads))
         })
     }
 
-    /// Starts zarr-vectors with another script than the one for queries.
-    pub(crate) fn from_reference_script(bench: &Bench, script: &str, folder: &Path) -> Self {
-        Self::start(bench, NAME, Role::Reference, || {
-            Peer::script(&install_reference(&bench.folder)?, script, folder)
-        })
+    /// Starts it now, and returns whether it is there.
+    pub(crate) fn is_present(&self) -> bool {
+        self.peer.borrow().is_ok()
     }
 
     /// Returns the contender that executes a request.
-    pub(crate) fn contender(&self, request: Value) -> Contender<'static> {
+    pub(crate) fn contender(&self, request: Value) -> Contender<'a> {
         self.contender_as(self.name, self.role, request)
     }
 
     /// Returns the contender under another name: one process may do the work of several.
-    pub(crate) fn contender_as(
-        &self,
-        name: &str,
-        role: Role,
-        request: Value,
-    ) -> Contender<'static> {
-        if let Err(why) = &*self.peer.borrow() {
-            return Contender::new_absent(name, role, why);
-        }
+    pub(crate) fn contender_as(&self, name: &str, role: Role, request: Value) -> Contender<'a> {
         let peer = Rc::clone(&self.peer);
-        Contender::new(name, role, move || match &mut *peer.borrow_mut() {
+        Contender::new(name, role, move || match &mut **peer.borrow_mut() {
             Ok(peer) => peer.ask(&request),
-            Err(why) => bail!("{why}"),
+            Err(why) => bail!("{why:#}"),
         })
     }
 }
@@ -158,7 +157,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts a script with the folder for its files.
     pub(crate) fn script(python: &Path, script: &str, folder: &Path) -> anyhow::Result<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
+        let path = self::script(script);
         ensure!(path.exists(), "nobody wrote how to ask it");
         Self::spawn(Command::new(python).arg(path).arg(folder))
     }

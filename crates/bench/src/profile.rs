@@ -1,23 +1,22 @@
 //! Profiles work: it is repeated while `perf` records.
 //!
 //! ```text
-//! attach    `perf record` listens to this process, its threads and its children, and says when it does
+//! attach    `perf record` listens to this process, its threads and its children while a command of
+//!           its own runs; the command says when it does, and ends with its input
 //! record    the work is done until it was done once and the time is over, however long one turn takes
 //! report    `perf report` counts the samples of each process and function
 //! ```
 //!
 //! The script that makes the page explains the profile in words.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
-use archives::peers::{Process, wait_for};
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, Signal, kill_process};
+use anyhow::{Context as _, ensure};
+use archives::peers::Process;
 use serde::Serialize;
 
 /// The samples of `perf`: the share of each process and function.
@@ -37,65 +36,38 @@ pub(crate) fn profile_work<T>(
 ) -> Result<Samples, String> {
     let mut listened = || {
         let folder = tempfile::tempdir()?;
-        record(folder.path(), time, run)?;
-        read_report(&folder.path().join(FILE))
+        let file = folder.path().join("perf.data");
+        record(&file, time, run)?;
+        read_report(&file)
     };
     let report = listened().map_err(|error: anyhow::Error| format!("no profile: {error:#}"))?;
     Ok(Samples { process: std::process::id(), report })
 }
 
-/// Runs the work while `perf` records, after `perf` reports that it is ready.
+/// Runs the work while `perf` records.
 fn record<T>(
-    folder: &Path,
+    file: &Path,
     time: Duration,
     run: &mut dyn FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<()> {
-    let listener = attach(folder)?;
+    let mut perf = Command::new("perf");
+    perf.args(["record", "--quiet", "--freq", "997", "--pid", &list_processes(), "--output"]);
+    perf.arg(file).args(["--", "sh", "-c", "echo; exec cat"]);
+    perf.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut listener = Process(perf.spawn().context("perf")?);
+    let ready = listener.0.stdout.take().context("no output")?.read_exact(&mut [0]);
+    ready.context("perf record does not listen")?;
     let begun = Instant::now();
     loop {
         run()?;
         if begun.elapsed() >= time {
-            return stop(listener);
+            break;
         }
     }
-}
-
-/// Starts `perf record`, and waits until it records.
-fn attach(folder: &Path) -> anyhow::Result<Process> {
-    let (control, answer) = (folder.join("control"), folder.join("answer"));
-    let made = Command::new("mkfifo").args([&control, &answer]).status().context("mkfifo")?;
-    ensure!(made.success(), "mkfifo: {made}");
-    let mut perf = Command::new("perf");
-    perf.args(["record", "--quiet", "--freq", "997", "--delay=-1", "--pid", &list_processes()]);
-    perf.arg(format!("--control=fifo:{},{}", control.display(), answer.display()));
-    perf.arg("--output").arg(folder.join(FILE));
-    let perf = perf.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("perf")?;
-    let mut listener = Process(perf);
-    let [mut control, mut answer] = [open_fifo(&control)?, open_fifo(&answer)?];
-    control.write_all(b"enable\n")?;
-    let is_ready = wait_for(PATIENCE, || {
-        if let Some(status) = listener.0.try_wait()? {
-            bail!("perf record: {status}");
-        }
-        match answer.read(&mut [0; 4]) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            read => Ok(Some(read?)),
-        }
-    });
-    is_ready?.context("perf record does not listen")?;
-    Ok(listener)
-}
-
-/// Stops recording, so that it writes its samples.
-fn stop(mut listener: Process) -> anyhow::Result<()> {
-    kill_process(Pid::from_child(&listener.0), Signal::INT)?;
-    let ended = wait_for(PATIENCE, || Ok(listener.0.try_wait()?))?;
-    ended.map(drop).context("perf record does not stop")
-}
-
-/// Opens a pipe without blocking, neither on open nor on read.
-fn open_fifo(path: &Path) -> anyhow::Result<File> {
-    Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty())?.into())
+    drop(listener.0.stdin.take());
+    let status = listener.0.wait()?;
+    ensure!(status.success(), "perf record: {status}");
+    Ok(())
 }
 
 /// Lists this process and its children, separated by commas. `perf` follows children that start
@@ -126,10 +98,6 @@ fn read_report(file: &Path) -> anyhow::Result<Vec<String>> {
 
 /// The number of kept lines of a report; later ones are negligible.
 const LINES: usize = 200;
-/// The output file of `perf record`.
-const FILE: &str = "perf.data";
-/// Longer than `perf` takes to start or stop.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

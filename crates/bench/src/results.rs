@@ -15,16 +15,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::contest::{Contender, run_contest};
-use crate::row::{Amount, Growth, Role, Row};
+use crate::contest::{Contender, measure_memory, run_contest};
+use crate::row::{Role, Row};
 use crate::settings::Bench;
 
 /// A part.
-pub(crate) struct Part {
+pub(crate) struct BenchPart {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its title.
@@ -53,32 +53,6 @@ impl Needs {
     }
 }
 
-/// A workload: its name, and what is required or known of it.
-pub(crate) struct Workload {
-    name: String,
-    ahead: Option<f64>,
-    growth: Option<Growth>,
-}
-
-impl<N: Into<String>> From<N> for Workload {
-    fn from(name: N) -> Self {
-        Self { name: name.into(), ahead: None, growth: None }
-    }
-}
-
-impl Workload {
-    /// Sets the required speed-up over zarr-vectors, or otherwise over the fastest peer.
-    pub(crate) fn ahead(name: impl Into<String>, ahead: f64) -> Self {
-        Self { ahead: Some(ahead), ..name.into().into() }
-    }
-
-    /// Makes it a step of the series `work` on this amount of data.
-    pub(crate) fn growing(name: impl Into<String>, work: &str, amount: Amount) -> Self {
-        let growth = Some(Growth { work: work.to_owned(), amount });
-        Self { growth, ..name.into().into() }
-    }
-}
-
 /// The results of one part so far.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results<'a> {
@@ -91,25 +65,33 @@ pub(crate) struct Results<'a> {
     notes: Vec<String>,
     /// Sizes on disk, which are not timed.
     sizes: Vec<Value>,
+    /// The peak memory of a process that runs only one workload of zvf.
+    #[serde(skip)]
+    pub(crate) held: Option<u64>,
 }
 
 impl<'a> Results<'a> {
-    pub(crate) const fn new(bench: &'a Bench, part: &Part) -> Self {
-        let Part { name: part, title, .. } = *part;
-        Self { bench, part, title, rows: Vec::new(), notes: Vec::new(), sizes: Vec::new() }
+    pub(crate) fn new(bench: &'a Bench, part: &BenchPart) -> Self {
+        let BenchPart { name: part, title, .. } = *part;
+        let (rows, notes, sizes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bench, part, title, rows, notes, sizes, held: None }
     }
 
     /// Runs the workload on all contenders in turns, if it is selected, and adds the row.
     pub(crate) fn contest(
         &mut self,
-        work: impl Into<Workload>,
+        row: impl Into<Row>,
         contenders: Vec<Contender<'_>>,
     ) -> anyhow::Result<()> {
-        let Workload { name, ahead, growth } = work.into();
-        if self.bench.is_selected(&name) {
-            let row = run_contest(self.bench, self.part, name, contenders)?;
-            self.add_row(Row { ahead, growth, ..row });
+        let row = row.into();
+        if !self.bench.is_selected(&row.work) {
+            return Ok(());
         }
+        if self.bench.own.is_some() {
+            self.held = Some(measure_memory(contenders).context(row.work)?);
+            bail!("the other work is not done");
+        }
+        self.add_row(run_contest(self.bench, self.part, row, contenders)?);
         Ok(())
     }
 
@@ -203,7 +185,7 @@ fn current_commit() -> String {
 mod tests {
     use super::*;
     use crate::parts::ALL;
-    use crate::row::{Cost, Side, Turn};
+    use crate::row::{Amount, Cost, Growth, Side, Turn};
 
     fn finish_sample(bench: &Bench) -> Value {
         let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };

@@ -7,6 +7,10 @@ use zvf_store::IoStats;
 
 use crate::profile::Samples;
 
+/// Shorter work is repeated until this many seconds have passed, on all sides alike, so that clock
+/// resolution and cold caches do not decide.
+pub(crate) const ENOUGH: f64 = 0.02;
+
 /// The role of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Role {
@@ -82,6 +86,21 @@ impl Turn {
         Ok((Self::from_seconds(begun.elapsed().as_secs_f64()), done))
     }
 
+    /// Runs work as often as fills [`ENOUGH`]; returns its mean time, and the last result.
+    pub(crate) fn measure_repeated<T>(
+        mut work: impl FnMut() -> anyhow::Result<T>,
+    ) -> anyhow::Result<(Self, T)> {
+        let (begun, mut times) = (Instant::now(), 0_u32);
+        loop {
+            let done = work()?;
+            times += 1;
+            let all = begun.elapsed().as_secs_f64();
+            if all >= ENOUGH {
+                return Ok((Self::from_seconds(all / f64::from(times)), done));
+            }
+        }
+    }
+
     /// Sets the count.
     pub(crate) fn with_count(self, count: u64) -> Self {
         Self { count: Some(count), ..self }
@@ -93,8 +112,8 @@ impl Turn {
     }
 }
 
-/// One workload and its results.
-#[derive(Clone, Debug, Serialize)]
+/// One workload, what is required or known of it, and its results.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) work: String,
     /// The common count.
@@ -142,7 +161,24 @@ impl Side {
     }
 }
 
+impl<N: Into<String>> From<N> for Row {
+    fn from(work: N) -> Self {
+        Self { work: work.into(), ..Self::default() }
+    }
+}
+
 impl Row {
+    /// Sets the required speed-up over zarr-vectors, or otherwise over the fastest peer.
+    pub(crate) fn ahead(work: impl Into<String>, ahead: f64) -> Self {
+        Self { ahead: Some(ahead), ..work.into().into() }
+    }
+
+    /// Makes it a step of the series `series` on this amount of data.
+    pub(crate) fn growing(work: impl Into<String>, series: &str, amount: Amount) -> Self {
+        let growth = Some(Growth { work: series.to_owned(), amount });
+        Self { growth, ..work.into().into() }
+    }
+
     /// Returns the median time of the first side with this role.
     pub(crate) fn seconds(&self, role: Role) -> Option<f64> {
         let side = self.sides.iter().find(|side| side.role == role && side.result.is_ok())?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use archives::http::{Exchange, request, serve_files};
 
-use crate::row::Cost;
+use crate::row::{Cost, Turn};
 
 /// A server on loopback, which ends with the process.
 pub(crate) struct Server {
@@ -45,6 +45,16 @@ impl Server {
     pub(crate) fn take_cost(&self) -> Cost {
         let [requests, bytes] = self.counts.each_ref().map(|count| count.swap(0, Ordering::SeqCst));
         Cost::of_reads(requests, bytes)
+    }
+
+    /// Measures work that returns a count, with its requests.
+    pub(crate) fn measure(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<Option<u64>>,
+    ) -> anyhow::Result<Turn> {
+        self.take_cost();
+        let (turn, count) = Turn::measure(work)?;
+        Ok(Turn { count, ..turn }.with_cost(self.take_cost()))
     }
 
     /// Requests one file below the root on a separate connection.

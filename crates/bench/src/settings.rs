@@ -10,7 +10,7 @@ use clap::builder::ArgPredicate::IsPresent;
 use crate::billion::Data;
 
 /// A place for output.
-pub(crate) struct Place {
+pub(crate) struct Output {
     /// Its name in tables.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
@@ -107,29 +107,29 @@ impl Bench {
 
     /// Returns the output places: the requested ones, or else a memory file system, if there is
     /// one, and the disk of the folder.
-    pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Place>> {
-        let requested = self.place.iter().map(|path| Place {
+    pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Output>> {
+        let requested = self.place.iter().map(|path| Output {
             name: format!("in {}", path.display()),
             path: path.clone(),
             _fleeting: None,
         });
-        let mut places: Vec<Place> = requested.collect();
+        let mut places: Vec<Output> = requested.collect();
         if !places.is_empty() {
             return Ok(places);
         }
         if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
             let path = folder.path().to_owned();
-            places.push(Place { name: "in memory".to_owned(), path, _fleeting: Some(folder) });
+            places.push(Output { name: "in memory".to_owned(), path, _fleeting: Some(folder) });
         }
         if !self.quick || places.is_empty() {
             let path = self.create_folder("place")?;
-            places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
+            places.push(Output { name: "on disk".to_owned(), path, _fleeting: None });
         }
         Ok(places)
     }
 
     /// Returns the first of the output places.
-    pub(crate) fn first_place(&self) -> anyhow::Result<Place> {
+    pub(crate) fn first_place(&self) -> anyhow::Result<Output> {
         self.list_places()?.into_iter().next().context("nowhere to write")
     }
 

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_validate::{Observer, Options, validate};
+use zvf_validate::{Checks, Observer, validate};
 
 use crate::contest::Contender;
+use crate::data::{Points, open_store};
 use crate::limit;
 use crate::parts::packed::measure_cost;
-use crate::parts::sample_data::{Points, open_store};
 use crate::peer::{Other, make_reference_stores};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
@@ -54,7 +54,7 @@ fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
 pub(crate) fn measure_validation(path: &Path) -> anyhow::Result<Turn> {
     let turn = measure_cost(|| {
         let store = open_store(path)?.store().clone();
-        let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
+        let report = block_on(validate(&store, &Checks::default(), &Observer::default()))?;
         ensure!(report.is_clean(), "{}: {:?}", path.display(), report.findings);
         Ok(Cost::from_stats(&Default::default(), &store.io_stats()))
     });

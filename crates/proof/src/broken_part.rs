@@ -18,7 +18,7 @@ use std::time::Duration;
 use archives::Unpacked;
 
 use crate::HEAP;
-use crate::corpus::{self, Fault};
+use crate::corpus::{self, DamagedStore};
 use crate::report::{Report, Run};
 use crate::store_facts::read_facts;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
 /// program sees are unnoticed.
 type Outcome = Result<Vec<String>, (&'static str, String)>;
 
-async fn check_fault(report: &mut Report, fault: &Fault) -> anyhow::Result<()> {
+async fn check_fault(report: &mut Report, fault: &DamagedStore) -> anyhow::Result<()> {
     let what = &fault.what;
     let unpacked = Unpacked::from_files(&corpus::read_archive(&fault.archive)?);
     let before = HEAP.current_usage();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use zvf_migrate::{Migration, Plan};
+use zvf_migrate::{Migration, MigrationPlan};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::facts;
@@ -29,7 +29,7 @@ pub(crate) struct Golden {
 }
 
 /// A damaged store.
-pub(crate) struct Fault {
+pub(crate) struct DamagedStore {
     pub(crate) id: String,
     pub(crate) base: PathBuf,
     pub(crate) archive: PathBuf,
@@ -57,13 +57,13 @@ pub(crate) fn list_goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<
 
 /// Returns every damaged store of `folder`, or those with `only` in their names; empty if the
 /// folder has none.
-pub(crate) fn list_faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
+pub(crate) fn list_faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<DamagedStore>> {
     let list = folder.join("broken/FAULTS.json");
     if !list.exists() {
         return Ok(Vec::new());
     }
     let list = read_json(&list)?;
-    let fault = |entry: &Value| Fault {
+    let fault = |entry: &Value| DamagedStore {
         id: to_text(&entry["id"]),
         base: folder.join(format!("broken/_base_{}.tar.zst", to_text(&entry["base"]))),
         archive: folder.join(to_text(&entry["archive"])),
@@ -93,7 +93,7 @@ pub(crate) async fn open(path: &Path) -> zvf_error::Result<Store> {
 pub(crate) async fn migrate(old: &Store, folder: &Path) -> anyhow::Result<Store> {
     let path = folder.join("new.zarrvectors");
     let build = Build::begin(&path.to_string_lossy(), unsynced_options()).await?;
-    let done = Plan::build(old).await?.apply(&Migration::default(), build, |_| ()).await?;
+    let done = MigrationPlan::build(old).await?.apply(&Migration::default(), build, |_| ()).await?;
     ensure!(done.verified, "the migration did not look at what it wrote");
     Ok(open(&path).await?)
 }

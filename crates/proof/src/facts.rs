@@ -68,6 +68,18 @@ pub(crate) fn or_error<T: Into<Value>, E: Into<anyhow::Error>>(found: Result<T, 
     found.map_or_else(|error| json!({ERROR: format!("{:#}", error.into())}), Into::into)
 }
 
+/// Describes each member of the expected facts; one that cannot be read stands for its error.
+pub(crate) async fn describe_each<T: Into<Value>>(
+    expected: &Value,
+    describe: impl AsyncFn(&str, &Value) -> anyhow::Result<T>,
+) -> Value {
+    let mut found = serde_json::Map::new();
+    for (name, expected) in members(expected) {
+        found.insert(name.to_owned(), or_error(describe(name, expected).await));
+    }
+    found.into()
+}
+
 /// Stands for a fact that is not compared, with the reason.
 pub(crate) fn skipped(why: &str) -> Value {
     json!({SKIPPED: why})

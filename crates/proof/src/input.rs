@@ -7,7 +7,7 @@ use serde::Deserialize;
 use zvf_model::Kind;
 
 use crate::corpus;
-use crate::golden_part::boxes::Piece;
+use crate::golden_part::boxes::PointList;
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Input {
@@ -45,7 +45,7 @@ impl Input {
     }
 
     /// Returns the points of each chain or element; nothing for points.
-    pub(crate) fn pieces(&self) -> Vec<Piece> {
+    pub(crate) fn pieces(&self) -> Vec<PointList> {
         let points = &self.positions;
         let chains = self.parts.iter().flat_map(|parts| parts.windows(2));
         let chains = chains.map(|ends| points[ends[0]..ends[1]].to_vec());

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use zvf_metadata::LayoutFamily;
 use zvf_store::Store;
-use zvf_validate::{Observer, Options, validate};
+use zvf_validate::{Checks, Observer, validate};
 
 use crate::corpus::{self, Golden};
 use crate::golden_part;
@@ -26,7 +26,7 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
         let new = corpus::migrate(&old, folder.path()).await?;
         let expected = expected_after_migration(golden.expected.clone(), &old);
         golden_part::check_facts(report, &Golden { expected, ..golden }, &new, true).await;
-        let found = validate(&new, &Options::default(), &Observer::default()).await?;
+        let found = validate(&new, &Checks::default(), &Observer::default()).await?;
         let found: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
         report.check("sound", found.is_empty(), found.join("; "));
         Ok(())

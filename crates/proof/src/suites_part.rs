@@ -20,7 +20,7 @@ use zvf_metadata::LayoutFamily;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::Store;
-use zvf_validate::{Observer, Options, Severity, validate};
+use zvf_validate::{Checks, Observer, Severity, validate};
 
 use crate::report::{Report, Run};
 use crate::{corpus, facts};
@@ -47,7 +47,7 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
 async fn check_store(report: &mut Report, expected: &Value, path: &Path) -> anyhow::Result<()> {
     let store = corpus::open(path).await?;
     check_levels(report, "", &expected["levels"], &store).await?;
-    let found = validate(&store, &Options::default(), &Observer::default()).await?;
+    let found = validate(&store, &Checks::default(), &Observer::default()).await?;
     let errors = found.findings.iter().filter(|finding| finding.severity == Severity::Error);
     let rules: BTreeSet<&str> = errors.map(|finding| finding.rule.id).collect();
     report.compare("errors", &expected["errors"], json!(rules));

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use archives::Unpacked;
 use zvf_store::OpenOptions;
-use zvf_validate::{Observer, Options, Severity, validate_at};
+use zvf_validate::{Checks, Observer, Severity, validate_at};
 
 use crate::corpus;
 use crate::report::{Report, Run};
@@ -65,7 +65,7 @@ async fn list_archive_errors(archive: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Returns the errors of a store, one line each.
 pub(crate) async fn list_errors(store: &Path) -> anyhow::Result<Vec<String>> {
-    let (options, observer) = (Options::default(), Observer::default());
+    let (options, observer) = (Checks::default(), Observer::default());
     let address = store.to_string_lossy();
     let report = validate_at(&address, OpenOptions::default(), &options, &observer).await?;
     let errors = report.findings.iter().filter(|finding| finding.severity == Severity::Error);

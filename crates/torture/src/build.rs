@@ -20,7 +20,7 @@ pub(crate) async fn recompress(store: &Store, build: Build) -> Result<()> {
 
 /// Migrates a store of an older version.
 pub(crate) async fn migrate(store: &Store, build: Build) -> Result<()> {
-    let plan = zvf_migrate::Plan::build(store).await?;
+    let plan = zvf_migrate::MigrationPlan::build(store).await?;
     plan.apply(&zvf_migrate::Migration::default(), build, |_| ()).await.map(drop)
 }
 

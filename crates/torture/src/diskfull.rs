@@ -44,24 +44,16 @@ pub(crate) struct Diskfull {
 
 impl Diskfull {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let mut size = self.from;
-        let (mut full, mut successes) = (0_u64, 0_u64);
-        while size <= self.to && self.what.is_none() {
-            let scratch = tempfile::tempdir()?;
-            let disk = Mounted::mount(scratch.path(), size)?;
-            let tried = match self.edits {
-                true => crate::edits::diskfull::fill_disk(scratch.path(), size),
-                false => block_on(replace_store(scratch.path(), size)),
-            };
-            if let Ok((refused, done)) = tried {
-                (full, successes) = (full + refused, successes + done);
-            }
-            report.count(tried.map(drop));
-            drop(disk);
-            size += self.step.max(1);
+        if self.what.is_none() {
+            let (scratch, step) = (tempfile::tempdir()?, usize::try_from(self.step.max(1))?);
+            let sizes = (self.from..=self.to).step_by(step);
+            let [full, successes] =
+                try_disks(report, scratch.path(), sizes, || match self.edits {
+                    true => crate::edits::diskfull::fill_disk(scratch.path()),
+                    false => block_on(replace_store(scratch.path())),
+                })?;
+            ensure!(full > 0 && successes > 0, "all disks too large, or all too small");
         }
-        let is_shown = self.what.is_some() || (full > 0 && successes > 0);
-        ensure!(is_shown, "all disks too large, or all too small");
         if !self.edits {
             self.test_commands(report)?;
         }
@@ -77,20 +69,11 @@ impl Diskfull {
             let fault_free = FaultFreeRun::prepare(&zvf, case)?;
             zvf.empty_place()?;
             let (smallest, largest) = disk_sizes(case, &fault_free);
-            let (mut full, mut successes) = (0_u64, 0_u64);
-            for disk in 0..=self.disks {
-                let size = smallest + (largest - smallest) * disk / self.disks.max(1);
-                let mounted = Mounted::mount(&zvf.place, size)?;
-                let tried = run_command(&zvf, case, &fault_free);
-                drop(mounted);
-                match tried {
-                    Ok(true) => successes += 1,
-                    Ok(false) => full += 1,
-                    Err(_) => {}
-                }
-                let tried = tried.map(drop);
-                report.count(tried.with_context(|| format!("{}, {size} KiB", case.name)));
-            }
+            let size = |disk| smallest + (largest - smallest) * disk / self.disks.max(1);
+            let sizes = (0..=self.disks).map(size);
+            let [full, successes] = try_disks(report, &zvf.place, sizes, || {
+                run_command(&zvf, case, &fault_free).with_context(|| case.name.clone())
+            })?;
             // Commands that only rename files fit on any disk that holds these.
             all_full += full;
             let failure = || format!("{}: {full} disks too small, {successes} not", case.name);
@@ -101,17 +84,39 @@ impl Diskfull {
     }
 }
 
+/// Works on disks of these sizes, in KiB, mounted at a place; returns how often it was refused and
+/// how often it succeeded.
+fn try_disks(
+    report: &mut Report,
+    place: &Path,
+    sizes: impl Iterator<Item = u64>,
+    work: impl Fn() -> anyhow::Result<[u64; 2]>,
+) -> anyhow::Result<[u64; 2]> {
+    let mut all = [0; 2];
+    for size in sizes {
+        let mounted = Mounted::mount(place, size)?;
+        let worked = work();
+        drop(mounted);
+        if let Ok([refused, done]) = worked {
+            all = [all[0] + refused, all[1] + done];
+        }
+        report.count(worked.map(drop).with_context(|| format!("{size} KiB")));
+    }
+    Ok(all)
+}
+
 /// Returns the size of a disk that barely holds the initial files, and of one on which the command succeeds, in KiB.
 fn disk_sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
     let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
     let [before, after]: [u64; 2] =
-        [pages(&archives::tree(&case.before)), pages(&fault_free.after)];
+        [pages(&archives::tree(&case.before)), pages(&fault_free.expected.after)];
     let least = (before + SPARE_PAGES) * PAGE / 1024;
     (least, least + 4 * after * PAGE / 1024 + 8192)
 }
 
-/// Runs the command on the disk at the place; returns whether it succeeded, or what is wrong.
-fn run_command(zvf: &Zvf, case: &Case, fault_free: &FaultFreeRun) -> anyhow::Result<bool> {
+/// Runs the command on the disk at the place; returns whether it was refused or succeeded, or what is
+/// wrong.
+fn run_command(zvf: &Zvf, case: &Case, fault_free: &FaultFreeRun) -> anyhow::Result<[u64; 2]> {
     let files = case.before.join(".");
     let copied = Command::new("cp").arg("-a").args([&files, &zvf.place]).status()?;
     ensure!(copied.success(), "the disk has no room for the initial files");
@@ -121,25 +126,25 @@ fn run_command(zvf: &Zvf, case: &Case, fault_free: &FaultFreeRun) -> anyhow::Res
     let words = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let code = ended.status.code();
     if code == Some(0) {
-        let is_made = found_tree.as_ref() == Some(&fault_free.after);
+        let is_made = found_tree.as_ref() == Some(&fault_free.expected.after);
         ensure!(is_made, "it made something else");
-        return Ok(true);
+        return Ok([0, 1]);
     }
     ensure!(code == Some(NO_SPACE), "it ended with {code:?}: {words}");
     ensure!(
-        found_tree == fault_free.before || case.is_stepwise,
+        found_tree == fault_free.expected.before || case.is_stepwise,
         "it ended with {code:?}, and the old one is gone: {words}"
     );
     // Completed levels are kept for the next run.
     match fault_free.find_leftover(zvf, &before)? {
         Some(name) => bail!("{name} remains: {words}"),
-        None => Ok(false),
+        None => Ok([1, 0]),
     }
 }
 
 /// Builds a store, and a larger one in its place; returns how many were refused, and whether the
 /// second one is there.
-async fn replace_store(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
+async fn replace_store(dir: &Path) -> anyhow::Result<[u64; 2]> {
     let store = dir.join("a.zv");
     let (mut old, mut full) = (None, 0);
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
@@ -152,20 +157,20 @@ async fn replace_store(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
         match built {
             Ok(()) => old = Some((g, cells)),
             Err(error) if error.class() == Class::NoSpace => full += 1,
-            Err(error) => bail!("{size} KiB: {error}"),
+            Err(error) => bail!("{error}"),
         }
         match old {
-            None if store.exists() => bail!("{size} KiB: a part of a store"),
+            None if store.exists() => bail!("a part of a store"),
             None => {}
             Some((g, cells)) => {
                 let found = build::read_generation(&store, cells).await?;
-                ensure!(found == g, "{size} KiB: generation {found} instead of {g}");
+                ensure!(found == g, "generation {found} instead of {g}");
             }
         }
         let left = std::fs::read_dir(dir)?.count();
-        ensure!(left == usize::from(old.is_some()), "{size} KiB: {left} names remain");
+        ensure!(left == usize::from(old.is_some()), "{left} names remain");
     }
-    Ok((full, u64::from(old == Some((2, LARGE)))))
+    Ok([full, u64::from(old == Some((2, LARGE)))])
 }
 
 /// An in-memory file system, mounted at a folder until drop.

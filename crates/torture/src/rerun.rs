@@ -22,7 +22,7 @@ use archives::peers::Process;
 
 use crate::Report;
 use crate::commands::{Case, Rounds, Zvf, prepare_cases, says_changed};
-use crate::trees::{Tree, find_difference, list_names, read_tree};
+use crate::trees::{Expected, list_names, read_tree};
 use archives::random::Random;
 
 /// How a command is killed.
@@ -35,9 +35,7 @@ pub(crate) enum Kill {
 
 /// The result of an undisturbed command.
 pub(crate) struct FaultFreeRun {
-    pub(crate) before: Option<Tree>,
-    pub(crate) after: Tree,
-    siblings: Vec<String>,
+    pub(crate) expected: Expected,
     /// The time from the start of the command to the change of its target.
     published: Duration,
     pub(crate) time: Duration,
@@ -111,7 +109,7 @@ impl FaultFreeRun {
         before: &[String],
     ) -> anyhow::Result<Option<String>> {
         let mut names = list_names(&zvf.place)?.into_iter();
-        Ok(names.find(|name| !before.contains(name) && !self.siblings.contains(name)))
+        Ok(names.find(|name| !before.contains(name) && !self.expected.names.contains(name)))
     }
 
     /// Runs a command undisturbed.
@@ -133,7 +131,9 @@ impl FaultFreeRun {
         ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
         let (published, reports) = (published.unwrap_or(time), says_changed(&ended));
         let after = read_tree(&target).with_context(|| format!("{} made nothing", case.name))?;
-        Ok(Self { before, after, siblings: list_names(&zvf.place)?, published, time, reports })
+        let (names, is_stepwise) = (list_names(&zvf.place)?, case.is_stepwise);
+        let expected = Expected { before, after, names, is_stepwise };
+        Ok(Self { expected, published, time, reports })
     }
 
     /// Runs a command and kills it; the target is then the old or the new one.
@@ -175,33 +175,22 @@ impl FaultFreeRun {
             let leftover = self.find_leftover(zvf, &before)?;
             ensure!(leftover.is_none(), "{leftover:?} remains after clean");
         }
-        let is_whole = || {
-            let found = read_tree(&target);
-            found == self.before || found.as_ref() == Some(&self.after) || case.is_stepwise
-        };
-        if !is_whole() {
+        if self.expected.check_whole(&target).is_err() {
             clean()?; // names that were added and not committed, which no document mentions
         }
-        ensure!(is_whole(), "killed, it left neither the old nor the new");
-        Ok(())
+        self.expected.check_whole(&target).context("killed")
     }
 
     /// Runs the command to its end after a kill.
     pub(crate) fn finish(&self, zvf: &Zvf, case: &Case) -> anyhow::Result<()> {
         let target = zvf.place.join(case.target);
-        let is_made = read_tree(&target).as_ref() == Some(&self.after);
+        let is_made = read_tree(&target).as_ref() == Some(&self.expected.after);
         let output = zvf.ask(&case.line)?;
         let code = output.status.code();
         let is_done = is_made && code.is_some() && code == case.done_code;
         let text = String::from_utf8_lossy(&output.stderr);
         ensure!(code == Some(0) || is_done, "run again, it ended with {code:?}: {text}");
-        let again = read_tree(&target).unwrap_or_default();
-        let differs = find_difference(&again, &self.after);
-        ensure!(differs.is_none(), "run again, it made something else: {differs:?}");
-        let left = list_names(&zvf.place)?;
-        let is_alone = left == self.siblings || case.is_stepwise;
-        ensure!(is_alone, "left behind: {left:?}, in peace {:?}", self.siblings);
-        Ok(())
+        self.expected.check_made(&target, !case.is_stepwise)
     }
 }
 

@@ -270,20 +270,18 @@ impl Arena {
                 Some(running) => running,
                 None => server.insert(self.start_server(name)?),
             };
-            let mut client = Client::connect(running.address)?;
             let target = format!("/api/{name}/query?level=0&format=csv");
             let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-            client.send(format!("GET {target} {head}").as_bytes())?;
-            client.read_to_end()
+            Client::connect(running.address)?.exchange(format!("GET {target} {head}").as_bytes())
         };
         let answer = ask()?;
-        if answer.status() == Some(200) {
+        if answer.status == Some(200) {
             let body = answer.decode_body().context("an answer that is cut off")?;
             return self.check_view(&View::parse(&body)?, begin, Instant::now());
         }
         let text = String::from_utf8_lossy(answer.body()).into_owned();
         let is_right = may_retry && RETRIES.iter().any(|class| text.contains(class));
-        ensure!(is_right, "the server said {:?} {text}", answer.status());
+        ensure!(is_right, "the server said {:?} {text}", answer.status);
         Ok(())
     }
 

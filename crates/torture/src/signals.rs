@@ -31,7 +31,7 @@ use crate::commands::{Case, Rounds, Zvf, listed, prepare_cases, says_changed};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
 use crate::rerun::{FaultFreeRun, run_rounds};
-use crate::trees::read_tree;
+use crate::trees::{Expected, read_tree};
 
 /// Sends signals to each command that writes.
 pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
@@ -82,8 +82,8 @@ impl FaultFreeRun {
         {
             bail!("{sent}: {status}, then {error}");
         }
-        let found = read_tree(&store);
-        let (is_old, is_new) = (found == self.before, found.as_ref() == Some(&self.after));
+        let (found, Expected { before, after, .. }) = (read_tree(&store), &self.expected);
+        let (is_old, is_new) = (found == *before, found.as_ref() == Some(after));
         let text = String::from_utf8_lossy(&ended.stderr);
         let is_unsure = is_repeated && status.code() == Some(6);
         let is_right = match status.code() {

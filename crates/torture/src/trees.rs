@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 /// Files by their path.
 pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
@@ -19,6 +19,48 @@ pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         read => Some(Tree::from([(String::new(), read.expect("what is there can be read"))])),
+    }
+}
+
+/// What a writer makes of its target without a fault.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) before: Option<Tree>,
+    pub(crate) after: Tree,
+    /// The names in the folder of the target afterwards.
+    pub(crate) names: Vec<String>,
+    /// Whether single files of the target change one by one.
+    pub(crate) is_stepwise: bool,
+}
+
+impl Expected {
+    /// Checks that the target is the old or the new one, or each file of it.
+    pub(crate) fn check_whole(&self, target: &Path) -> anyhow::Result<()> {
+        let found = read_tree(target);
+        let is_old_or_new = |(path, bytes): (&String, &Vec<u8>)| {
+            let before = self.before.as_ref().and_then(|before| before.get(path));
+            // A killed process leaves what it had not renamed.
+            [before, self.after.get(path)].contains(&Some(bytes)) || path.contains(".tmp-")
+        };
+        let is_mixed = |found: &Tree| {
+            let is_complete = self.after.keys().all(|path| found.contains_key(path));
+            self.is_stepwise && is_complete && found.iter().all(is_old_or_new)
+        };
+        let is_new = found.as_ref() == Some(&self.after);
+        let is_whole = is_new || found == self.before || found.as_ref().is_some_and(is_mixed);
+        ensure!(is_whole, "neither the old nor the new is there");
+        Ok(())
+    }
+
+    /// Checks that the target is the new one, if `is_alone` with nothing new beside it.
+    pub(crate) fn check_made(&self, target: &Path, is_alone: bool) -> anyhow::Result<()> {
+        let found = read_tree(target).unwrap_or_default();
+        let differs = find_difference(&found, &self.after);
+        ensure!(differs.is_none(), "run again, it made something else: {differs:?}");
+        match is_alone {
+            true => check_names(target.parent().context("a folder of the target")?, &self.names),
+            false => Ok(()),
+        }
     }
 }
 

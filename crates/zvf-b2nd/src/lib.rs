@@ -74,5 +74,5 @@ pub use metamap::Entry;
 pub use offsets::encode_offsets;
 pub use offsets::{ChunkFile, ChunkOffsets, ChunkPlace};
 pub use partition::Partition;
-pub use select::{BlockPart, BlockRun, ChunkPart, Selection};
+pub use select::{BlockPart, BlockRun, BlockSelection, ChunkPart};
 pub use trailer::FrameTrailer;

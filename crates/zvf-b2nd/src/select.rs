@@ -38,7 +38,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Selection<'g> {
+pub struct BlockSelection<'g> {
     geometry: &'g BlockGeometry,
     corners: Corners, // inside the shape
     bytes: u64,       // of all items
@@ -94,7 +94,7 @@ impl BlockGeometry {
     ///
     /// When there is not one start and one stop for each axis, a stop lies outside the array or
     /// before its start, or the items have more than 2^64 - 1 bytes.
-    pub fn select(&self, start: &[u64], stop: &[u64]) -> Result<Selection<'_>, FormatError> {
+    pub fn select(&self, start: &[u64], stop: &[u64]) -> Result<BlockSelection<'_>, FormatError> {
         let shape = self.shape();
         let [low, high] = [(start, "start"), (stop, "stop")].map(|(corner, field)| {
             Axes::new(corner).filter(|axes| axes.len() == shape.len()).ok_or_else(|| {
@@ -123,7 +123,7 @@ impl BlockGeometry {
                 "more",
             ));
         };
-        Ok(Selection { geometry: self, corners: Corners { low, high }, bytes })
+        Ok(BlockSelection { geometry: self, corners: Corners { low, high }, bytes })
     }
 
     /// Selects all items.
@@ -131,13 +131,13 @@ impl BlockGeometry {
     /// # Errors
     ///
     /// When they have more than 2^64 - 1 bytes.
-    pub fn select_all(&self) -> Result<Selection<'_>, FormatError> {
+    pub fn select_all(&self) -> Result<BlockSelection<'_>, FormatError> {
         let start = Axes::zeros(self.shape().len());
         self.select(start.as_slice(), self.shape().as_slice())
     }
 }
 
-impl<'g> Selection<'g> {
+impl<'g> BlockSelection<'g> {
     /// Returns the extents of the result.
     #[must_use]
     pub fn extent(&self) -> Axes {

@@ -17,7 +17,7 @@ pub(crate) struct CodecState {
     current: Option<BloscCodec>,
     dictionary: Vec<u8>,
     zlib: Option<flate2::Decompress>,
-    zstd: zstd_frame::State,
+    zstd: zstd_frame::LibraryState,
 }
 
 impl core::fmt::Debug for CodecState {
@@ -74,12 +74,12 @@ mod zstd_frame {
     use crate::error::BloscError;
 
     #[derive(Default)]
-    pub(super) struct State {
+    pub(super) struct LibraryState {
         plain: Option<Decompressor<'static>>,
         with_dictionary: Option<Decompressor<'static>>, // of the current chunk only
     }
 
-    impl State {
+    impl LibraryState {
         pub(super) fn start(&mut self, dictionary: &[u8]) -> Result<(), BloscError> {
             self.with_dictionary = None;
             if !dictionary.is_empty() {
@@ -110,11 +110,11 @@ mod zstd_frame {
     use crate::error::BloscError;
 
     #[derive(Default)]
-    pub(super) struct State {
+    pub(super) struct LibraryState {
         decoder: Option<FrameDecoder>,
     }
 
-    impl State {
+    impl LibraryState {
         pub(super) fn start(&mut self, dictionary: &[u8]) -> Result<(), BloscError> {
             if !dictionary.is_empty() {
                 return Err(BloscError::Unsupported("dictionaries of Zstandard in this build"));
@@ -135,9 +135,9 @@ mod zstd_frame {
     use crate::error::BloscError;
 
     #[derive(Default)]
-    pub(super) struct State;
+    pub(super) struct LibraryState;
 
-    impl State {
+    impl LibraryState {
         pub(super) fn start(&mut self, _dictionary: &[u8]) -> Result<(), BloscError> {
             Err(BloscError::Unsupported("Zstandard in this build"))
         }

@@ -369,7 +369,7 @@ fn check(plain: &[u8], settings: &Settings) -> Result<i32, BloscError> {
     Ok(nbytes)
 }
 
-/// Checks the length of a chunk, and returns it as it is stored.
+/// Checks the length of a chunk, and returns it is stored.
 fn check_len(len: usize, max_len: i32) -> Result<i32, BloscError> {
     i32::try_from(len).ok().filter(|n| *n <= max_len).ok_or_else(|| {
         let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_len.into()));

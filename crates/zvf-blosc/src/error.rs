@@ -113,7 +113,7 @@ impl BloscError {
 
 /// A fault in the stored bytes of a block, before its number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct Damage {
     class: Class,
     field: &'static str,
     at: usize, // from the start of the stored bytes
@@ -121,7 +121,7 @@ pub(crate) struct Fault {
     found: Found,
 }
 
-impl Fault {
+impl Damage {
     pub(crate) fn new(
         class: Class,
         field: &'static str,

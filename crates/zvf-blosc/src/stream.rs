@@ -16,7 +16,7 @@ use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::codec::CodecState;
-use crate::error::Fault;
+use crate::error::Damage;
 
 /// Decodes the streams of block `j` from `stored` into `out`, which is as long as the block.
 pub(crate) fn decode(
@@ -25,7 +25,7 @@ pub(crate) fn decode(
     j: u32,
     stored: &[u8],
     out: &mut [u8],
-) -> Result<(), Fault> {
+) -> Result<(), Damage> {
     let streams = num::usize_from_u32(header.streams(j));
     let len = out.len().checked_div(streams).unwrap_or(0); // there is at least one
     let runs = header.fields().version > BLOSC1;
@@ -43,17 +43,17 @@ struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, field: &'static str, n: usize) -> Result<&'a [u8], Fault> {
+    fn take(&mut self, field: &'static str, n: usize) -> Result<&'a [u8], Damage> {
         let Some((taken, rest)) = self.stored.split_at_checked(n) else {
             let (expected, found) = (Expected::Bytes(num::to_u64(n)), self.stored.len());
-            return Err(Fault::new(Class::Truncated, field, self.at, expected, found));
+            return Err(Damage::new(Class::Truncated, field, self.at, expected, found));
         };
         self.stored = rest;
         self.at = self.at.saturating_add(n);
         Ok(taken)
     }
 
-    fn take_array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Fault> {
+    fn take_array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Damage> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(field, N)?);
         Ok(array)
@@ -65,12 +65,12 @@ fn read_stream(
     rest: &mut Rest<'_>,
     runs: bool,
     target: &mut [u8],
-) -> Result<(), Fault> {
+) -> Result<(), Damage> {
     let at = rest.at;
     let n = i32::from_le_bytes(rest.take_array("stream length")?);
     let Some(len) = u32::try_from(n).ok().filter(|len| *len > 0) else {
         if !runs {
-            return Err(Fault::new(Class::OutOfBounds, "stream length", at, POSITIVE, n));
+            return Err(Damage::new(Class::OutOfBounds, "stream length", at, POSITIVE, n));
         }
         return run(rest, at, n, target);
     };
@@ -83,26 +83,26 @@ fn read_stream(
     }
     let Some(decoded) = codecs.decode(data, target) else {
         let expected = Expected::Rule("data of the codec");
-        return Err(Fault::new(Class::Codec, "stream", start, expected, "damaged data"));
+        return Err(Damage::new(Class::Codec, "stream", start, expected, "damaged data"));
     };
     if decoded != target.len() {
         let expected = Expected::Exactly(num::to_u64(target.len()).into());
-        return Err(Fault::new(Class::CountMismatch, "decoded bytes", start, expected, decoded));
+        return Err(Damage::new(Class::CountMismatch, "decoded bytes", start, expected, decoded));
     }
     Ok(())
 }
 
 /// Decodes a stream of equal bytes.
-fn run(rest: &mut Rest<'_>, at: usize, n: i32, target: &mut [u8]) -> Result<(), Fault> {
+fn run(rest: &mut Rest<'_>, at: usize, n: i32, target: &mut [u8]) -> Result<(), Damage> {
     let Ok(value) = u8::try_from(n.unsigned_abs()) else {
-        return Err(Fault::new(Class::OutOfBounds, "stream length", at, FROM_RUN, n));
+        return Err(Damage::new(Class::OutOfBounds, "stream length", at, FROM_RUN, n));
     };
     if value != 0 {
         let at = rest.at;
         let [token] = rest.take_array::<1>("token")?;
         if token & 1 == 0 {
             let expected = Expected::Rule("bit 0 set");
-            return Err(Fault::new(Class::BadTag, "token", at, expected, token));
+            return Err(Damage::new(Class::BadTag, "token", at, expected, token));
         }
     }
     target.fill(value);

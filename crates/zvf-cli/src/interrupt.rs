@@ -24,11 +24,11 @@ pub(crate) use crate::outcome::Interrupted;
 /// Stops a command from another thread: it has whether a signal arrived, and clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    shared: Arc<Shared>,
+    shared: Arc<InterruptState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct InterruptState {
     stopped: AtomicBool,
     gate: CommitGate,    // passed right before something becomes visible
     pressed: AtomicBool, // whether a signal arrived too late to cancel

@@ -10,9 +10,9 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, Lines, NamedValues, Opened,
-    POSITIONS_ONLY, ReadOptions, Reader, Spec, Table, Target, Values, VertexBuilder, WriteFn,
-    WriteOptions, default_axes, parse_f64, quote_start,
+    Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, FileReader, Lines, NamedValues, NewFile,
+    OpenedWriter, POSITIONS_ONLY, ReadOptions, Spec, Table, Values, VertexBuilder, WriteFn,
+    default_axes, parse_f64, quote_start,
 };
 use zvf_model::{Batch, Kind};
 
@@ -34,7 +34,7 @@ pub(crate) const DOTS: Spec = Spec {
 };
 
 /// Opens a reader: a header, then batches of points.
-fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut lines = Lines::new(bytes);
     let has_magic = lines.next()? == Some("dots");
     lines.here().ensure(has_magic, Class::BadMagic, "the line `dots`", "another")?;
@@ -42,7 +42,7 @@ fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut points =
         VertexBuilder::new(Kind::PointCloud, Values::new(FLOAT64, 2), vec![weight], false);
     let (header, batch_rows) = (points.header(default_axes(2))?, options.batch_rows.max(1));
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         while points.rows() < batch_rows
             && let Some(line) = lines.next()?
         {
@@ -60,10 +60,10 @@ fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 }
 
 /// Opens a writer.
-fn create<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
-    let mut out = target.into_file("Dots")?;
+fn create<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let mut out = file.target;
     out.write_all(b"dots\n")?;
-    DotsWriter { out }.into_sink()
+    DotsWriter { out }.into_writer(file.header)
 }
 
 struct DotsWriter<W> {
@@ -71,8 +71,6 @@ struct DotsWriter<W> {
 }
 
 impl<W: Write> BatchWriter for DotsWriter<W> {
-    type Out = W;
-
     fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]);
         let is_weight = |name: &str| name == "weight";
@@ -89,15 +87,14 @@ impl<W: Write> BatchWriter for DotsWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{copy, find_losses};
+    use zvf_formats::{FormatOptions, Target, copy, find_losses};
 
     use super::*;
     use crate::read::{self, Format, Input};
@@ -112,7 +109,7 @@ mod tests {
         let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
         assert_eq!(losses, ["vertex attribute \"name\" is dropped: Dots has a place for weight"]);
         let (mut dots, mut back) = (Vec::new(), Vec::new());
-        let to = WriteOptions::default();
+        let to = FormatOptions::default();
         let writer = write::open(Format::Dots, Target::stream(&mut dots), &to).unwrap();
         assert_eq!(copy(reader, writer).unwrap().vertices, 2);
         assert_eq!(dots, b"dots\n0.5 1 7\n2 3 9\n");

@@ -19,23 +19,23 @@
 //! Pieces that are in memory make a reader, too.
 //!
 //! ```
-//! use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
+//! use zvf_convert::read::{self, Format, Input, ReadOptions, FileReader};
 //! use zvf_model::flow::Piece;
 //!
 //! let file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
 //! let header = file.header().clone();
 //! let pieces: Vec<Piece> = file.collect::<Result<_, _>>()?;
-//! assert_eq!(Reader::from_pieces(header, pieces).count(), 1);
+//! assert_eq!(FileReader::from_pieces(header, pieces).count(), 1);
 //! # Ok::<(), zvf_error::Error>(())
 //! ```
 //!
 //! So does a function that returns one piece after the other, and may add warnings.
 //!
 //! ```
-//! use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
+//! use zvf_convert::read::{self, Format, Input, ReadOptions, FileReader};
 //!
 //! let mut file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
-//! let mut reader = Reader::from_fn(file.header().clone(), move |notes| {
+//! let mut reader = FileReader::from_fn(file.header().clone(), move |notes| {
 //!     let piece = file.next();
 //!     notes.extend(piece.is_none().then(|| "that was all".to_owned()));
 //!     piece
@@ -138,7 +138,7 @@ pub use crate::format::Format;
 pub use join::{open_all, renumber};
 pub use zvf_formats::describe_crs;
 pub use zvf_formats::{
-    Bounds, ColumnRoles, Input, Measure, Polygons, ReadOptions, Reader, TextOptions,
+    ColumnRoles, Extents, FileReader, Input, Measure, Polygons, ReadOptions, TextOptions,
 };
 pub use zvf_formats_tables::{TextRow, TextTable, is_missing_word, read_table};
 
@@ -169,7 +169,7 @@ use crate::format::MissingFormat;
 /// # Errors
 ///
 /// When the file cannot be read, its format is not known, or its header is invalid.
-pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Result<Reader> {
+pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Result<FileReader> {
     let mut bytes = input.begin()?;
     let detected = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);

@@ -9,7 +9,7 @@
 //!
 //! Not here: publication. The target is a temporary file or folder, which the caller renames when it is complete.
 
-pub use zvf_formats::{CollectedPieces, SeekWrite, Target, WriteOptions, copy};
+pub use zvf_formats::{CollectedPieces, FormatOptions, SeekWrite, Target, copy};
 pub use zvf_formats_neuro::{LOD_SCALE, read_image, set_image};
 pub use zvf_formats_tables::encode_npy_header;
 
@@ -20,7 +20,7 @@ use zvf_model::flow::{Header, Loss, Sink};
 
 use crate::format::Format;
 
-/// Returns the names of [`WriteOptions::extra`] that some format knows, with their meanings.
+/// Returns the names of [`FormatOptions::extra`] that some format knows, with their meanings.
 ///
 /// ```
 /// let options = zvf_convert::write::list_options();
@@ -40,14 +40,15 @@ pub fn list_options() -> Vec<(&'static str, &'static str)> {
 /// ```
 /// use zvf_convert::Format;
 /// use zvf_convert::read::{self, Input, ReadOptions};
-/// use zvf_convert::write::{self, Target, WriteOptions};
+/// use zvf_convert::write::{self, Target, FormatOptions};
 ///
 /// let tree: &[u8] = b"1 1 0 0 0 2.5 -1\n2 3 0 0 9 1 1\n";
 /// let reader = read::open(Input::reader(tree), Some(Format::Swc), &ReadOptions::default())?;
 /// let losses = write::find_losses(reader.header(), Format::Csv)?;
 /// assert_eq!(losses[0].to_string(), "edges are dropped: CSV holds none");
 /// let mut text = Vec::new();
-/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &WriteOptions::default())?;
+/// let options = FormatOptions::default();
+/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &options)?;
 /// writer.begin(&reader.header().clone())?;
 /// for piece in reader {
 ///     writer.write(piece?)?;
@@ -63,7 +64,7 @@ pub fn list_options() -> Vec<(&'static str, &'static str)> {
 pub fn open<'a>(
     format: Format,
     target: Target<'a>,
-    options: &WriteOptions,
+    options: &FormatOptions,
 ) -> Result<Box<dyn Sink + 'a>> {
     format.spec().create(target, options).unwrap_or_else(|| {
         let written = Format::ALL.iter().filter(|format| format.is_written());

@@ -50,11 +50,11 @@ pub(crate) struct TableColumn {
 
 /// The columns of a table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct TableLayout {
     pub(crate) columns: Vec<TableColumn>,
 }
 
-impl Layout {
+impl TableLayout {
     /// Reads the columns of a table.
     pub(crate) async fn read(reader: &Reader, options: TableOptions) -> Result<Self> {
         let TableOptions { table, kind, geometry, fragment_attributes, group_attributes, .. } =

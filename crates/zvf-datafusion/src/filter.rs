@@ -24,7 +24,7 @@ use zvf::Value;
 use zvf::format::key::ChunkKey;
 use zvf::predicate::{ColumnRef, Comparison, Predicate, Scope};
 
-use crate::columns::{Layout, Origin, TableColumn};
+use crate::columns::{Origin, TableColumn, TableLayout};
 
 /// A condition that the store can evaluate.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ impl Translation {
 }
 
 /// Translates `expr` for a table with the columns of `layout`; returns `None` if the store cannot evaluate it.
-pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translation> {
+pub(crate) fn translate(expr: &Expr, layout: &TableLayout) -> Option<Translation> {
     if let Some(condition) = translate_list(expr, layout) {
         return Some(Translation { condition, is_exact: false });
     }
@@ -68,7 +68,7 @@ pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translation> {
 }
 
 /// Translates a condition that lists objects, chunks or groups.
-fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
+fn translate_list(expr: &Expr, layout: &TableLayout) -> Option<StoreCondition> {
     let own_column = |name: &'static str| {
         move |column: &TableColumn| column.origin == Origin::Own && column.field.name() == name
     };
@@ -101,7 +101,7 @@ fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
 }
 
 /// Returns the items of which a column of lists must hold at least one.
-fn list_items(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>> {
+fn list_items(expr: &Expr, layout: &TableLayout, origin: &Origin) -> Option<Vec<Value>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let mut all = list_items(left, layout, origin)?;
@@ -127,7 +127,7 @@ fn list_items(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value
 }
 
 /// Returns whether `expr` is the column of `origin`, possibly cast to lists of another item type.
-fn is_list(expr: &Expr, layout: &Layout, origin: &Origin) -> bool {
+fn is_list(expr: &Expr, layout: &TableLayout, origin: &Origin) -> bool {
     match expr {
         Expr::Column(column) => {
             layout.find(&column.name).is_some_and(|found| found.origin == *origin)
@@ -140,7 +140,7 @@ fn is_list(expr: &Expr, layout: &Layout, origin: &Origin) -> bool {
 /// Returns the values of which a column must have one.
 fn allowed_values(
     expr: &Expr,
-    layout: &Layout,
+    layout: &TableLayout,
     test: &dyn Fn(&TableColumn) -> bool,
 ) -> Option<Vec<Value>> {
     let is_column = |expr: &Expr| find_column(expr, layout).is_some_and(test);
@@ -183,7 +183,7 @@ fn as_i64(value: &Value) -> Option<i64> {
 }
 
 /// Translates a condition on rows; returns whether the predicate is exact, too.
-fn translate_rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
+fn translate_rows(expr: &Expr, layout: &TableLayout) -> Option<(Predicate, bool)> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
             let (left, right) = (translate_rows(left, layout)?, translate_rows(right, layout)?);
@@ -312,7 +312,7 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// Returns the column that `expr` names, possibly cast to a wider type.
-fn find_column<'a>(expr: &Expr, layout: &'a Layout) -> Option<&'a TableColumn> {
+fn find_column<'a>(expr: &Expr, layout: &'a TableLayout) -> Option<&'a TableColumn> {
     match expr {
         Expr::Column(column) => layout.find(&column.name),
         Expr::Cast(cast) => {

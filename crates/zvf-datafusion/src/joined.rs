@@ -21,7 +21,7 @@ use zvf::ObjectId;
 use zvf::model::{LevelReader, Members};
 use zvf::predicate::Scope;
 
-use crate::columns::{Layout, Origin, arrow_field, attribute_names, empty_column, row_field};
+use crate::columns::{Origin, TableLayout, arrow_field, attribute_names, empty_column, row_field};
 use crate::limits::{check_list_items, group_numbers};
 use crate::table::{TableName, TableOptions};
 use crate::values::attribute_values;
@@ -37,7 +37,7 @@ pub(crate) fn fragment_column(name: &str) -> String {
     format!("{FRAGMENT_PREFIX}{name}")
 }
 
-impl Layout {
+impl TableLayout {
     /// Adds the columns of fragments and groups that `options` ask for.
     pub(crate) async fn push_joined(
         &mut self,
@@ -125,7 +125,7 @@ pub(crate) struct Memberships {
 
 impl Memberships {
     /// Reads the memberships of a level, with the attributes that are columns of `layout`.
-    pub(crate) async fn read(level: &LevelReader, layout: &Layout) -> Result<Self> {
+    pub(crate) async fn read(level: &LevelReader, layout: &TableLayout) -> Result<Self> {
         let found = level.groups().await.map_err(external_error)?;
         let groups = found.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
         let all: Vec<u64> = group_numbers(&groups)?.collect();

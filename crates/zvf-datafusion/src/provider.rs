@@ -19,7 +19,7 @@ use zvf::format::num::to_u64;
 use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
 
-use crate::columns::{Layout, Origin, open_level};
+use crate::columns::{Origin, TableLayout, open_level};
 use crate::filter::{StoreCondition, Translation, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
 use crate::links::find_source_chunks;
@@ -53,7 +53,7 @@ use crate::{bad_request, external_error};
 pub struct ZvfTable {
     store: StoreHandle,
     options: TableOptions,
-    layout: Layout,
+    layout: TableLayout,
     schema: SchemaRef,
     statistics: TableStatistics,
     /// Whether each row has at most one object, so that conditions on the object can select rows.
@@ -76,7 +76,7 @@ impl ZvfTable {
     ///
     /// When the store has no such level, kind or table, or cannot be read.
     pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
-        let layout = Layout::read(&store.reader(), options).await?;
+        let layout = TableLayout::read(&store.reader(), options).await?;
         let schema = layout.schema();
         if options.table == TableName::Levels {
             let levels = store.reader().store().level_numbers().len();

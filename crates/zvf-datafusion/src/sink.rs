@@ -40,7 +40,7 @@ use zvf::OpenOptions;
 use zvf::create::{Recipe, create};
 use zvf::format::num::{saturating_usize, to_u64};
 
-use crate::columns::{Layout, Origin, TableColumn};
+use crate::columns::{Origin, TableColumn, TableLayout};
 use crate::handle::{StoreAddress, StoreHandle};
 use crate::{bad_request, cast_batch, external_error};
 
@@ -224,7 +224,7 @@ struct AppendColumns {
 impl AppendColumns {
     /// Names the columns of the spool file: attributes as in the store, other columns with `_` in front if an attribute has
     /// their name.
-    fn new(layout: &Layout, kind: zvf::Kind) -> Self {
+    fn new(layout: &TableLayout, kind: zvf::Kind) -> Self {
         let attributes: Vec<String> = layout.attributes().map(str::to_owned).collect();
         let spool_name = |column: &TableColumn| {
             if let Origin::Attribute(name) = &column.origin {
@@ -277,7 +277,7 @@ pub(crate) struct StoreSink {
 
 impl StoreSink {
     /// Creates a sink that adds rows of a table of vertices with geometry of `kind`.
-    pub(crate) fn append(store: &StoreHandle, layout: &Layout, kind: zvf::Kind) -> Self {
+    pub(crate) fn append(store: &StoreHandle, layout: &TableLayout, kind: zvf::Kind) -> Self {
         let purpose = Purpose::Append(AppendColumns::new(layout, kind), store.clone());
         Self { address: store.address().path().to_owned(), schema: layout.schema(), purpose }
     }
@@ -400,7 +400,7 @@ async fn create_store(address: &str, path: PathBuf, recipe: Recipe) -> Result<()
         let (path, recipe) = (path.clone(), recipe.clone());
         move || {
             let go = &mut |_, _| ControlFlow::Continue(());
-            zvf::create::Layout::scan(&path, &recipe, go).map_err(external_error)
+            zvf::create::StoreLayout::scan(&path, &recipe, go).map_err(external_error)
         }
     };
     let layout = run_blocking(scan).await?;
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn appends_attributes_under_their_own_names() {
-        let mut layout = Layout::default();
+        let mut layout = TableLayout::default();
         layout.push("x", DataType::Float32, false, Origin::Axis { axis: 0, is_named: false });
         layout.push("object", DataType::Int64, true, Origin::Object(0));
         layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));

@@ -22,7 +22,7 @@ use zvf::format::key::Delta;
 use zvf::format::num::to_u64;
 use zvf::model::LevelReader;
 
-use crate::columns::{Layout, Origin, TableColumn};
+use crate::columns::{Origin, TableColumn, TableLayout};
 use crate::external_error;
 use crate::table::TableName;
 
@@ -39,7 +39,7 @@ impl TableStatistics {
     pub(crate) async fn read(
         level: &LevelReader,
         table: TableName,
-        layout: &Layout,
+        layout: &TableLayout,
     ) -> Result<Self> {
         let counts = Counts::read(level, table).await?;
         let column = |column: &TableColumn| counts.column(level, table, column);
@@ -48,7 +48,7 @@ impl TableStatistics {
     }
 
     /// Returns the statistics of the table of levels.
-    pub(crate) fn for_levels(levels: usize, layout: &Layout) -> Self {
+    pub(crate) fn for_levels(levels: usize, layout: &TableLayout) -> Self {
         let columns = layout.columns.iter().map(|column| null_statistics(&column.field)).collect();
         // A level has one row for each of its kinds of geometry.
         Self { table: of_columns(Precision::Inexact(levels), columns), objects: None }

@@ -7,15 +7,13 @@ use draco_core::{
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 
-use crate::{
-    Attribute, BYTES_OF_A_POINT, Component, DracoError, Geometry, Header, Limits, Meaning,
-};
+use crate::{Attribute, BYTES_OF_A_POINT, Caps, Component, DracoError, Geometry, Header, Meaning};
 
 /// Decodes a stream with a valid header.
 pub(crate) fn decode_checked(
     bytes: &[u8],
     header: Header,
-    limits: &Limits,
+    limits: &Caps,
 ) -> Result<Geometry, DracoError> {
     let meant = bytes.len().saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
     let (points, faces) = (limits.max_points.min(meant), limits.max_faces.min(meant));

@@ -88,19 +88,19 @@ impl Quantization {
 /// Positions and faces to be encoded.
 ///
 /// ```
-/// use zvf_draco::{Encoder, Limits, Quantization};
+/// use zvf_draco::{DracoEncoder, Caps, Quantization};
 ///
 /// let points = [0.0, 0.0, 0.0, 10.0, 5.0, 2.5_f32];
 /// let grid = Quantization::from_positions(&points, 11);
-/// let stream = Encoder::new(&points)?.with_quantization(grid)?.encode();
-/// let read = zvf_draco::decode(&stream, &Limits::default())?;
+/// let stream = DracoEncoder::new(&points)?.with_quantization(grid)?.encode();
+/// let read = zvf_draco::decode(&stream, &Caps::default())?;
 /// let second: Vec<f32> =
 ///     read.attributes[0].values[12..].as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
 /// assert!((second[1] - 5.0).abs() <= grid.error());
 /// # Ok::<(), zvf_draco::DracoError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Encoder<'a> {
+pub struct DracoEncoder<'a> {
     positions: Positions<'a>,
     faces: Option<&'a [[u32; 3]]>,
     grid: Option<Quantization>,
@@ -122,7 +122,7 @@ impl Positions<'_> {
     }
 }
 
-impl<'a> Encoder<'a> {
+impl<'a> DracoEncoder<'a> {
     /// Encodes points at `positions`, three numbers each.
     ///
     /// # Errors
@@ -318,13 +318,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Limits, decode};
+    use crate::{Caps, decode};
 
     #[test]
     fn bytes_of_a_triangle() {
         let positions = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0];
         let grid = Quantization { origin: [0.0; 3], range: 1.0, bits: 8 };
-        let stream = Encoder::new(&positions)
+        let stream = DracoEncoder::new(&positions)
             .and_then(|encoder| encoder.with_faces(&[[0, 1, 2]]))
             .and_then(|encoder| encoder.with_quantization(grid))
             .unwrap()
@@ -339,9 +339,9 @@ mod tests {
     fn points_stay_inside_of_their_box() {
         let grid = Quantization { origin: [0.0; 3], range: 10.0, bits: 4 };
         let points = [4.9, 0.0, 5.1_f32];
-        let encoder = Encoder::new(&points).unwrap().with_quantization(grid).unwrap();
-        let values = |encoder: &Encoder<'_>| -> Vec<f32> {
-            let read = decode(&encoder.encode(), &Limits::default()).unwrap();
+        let encoder = DracoEncoder::new(&points).unwrap().with_quantization(grid).unwrap();
+        let values = |encoder: &DracoEncoder<'_>| -> Vec<f32> {
+            let read = decode(&encoder.encode(), &Caps::default()).unwrap();
             let values = read.attributes[0].values.as_chunks::<4>().0.iter();
             values.map(|x| f32::from_le_bytes(*x)).collect()
         };
@@ -354,13 +354,13 @@ mod tests {
 
     #[test]
     fn refuses_what_a_stream_cannot_hold() {
-        let far = Encoder::new(&[0.0; 3]).unwrap().with_faces(&[[0, 0, 1]]).unwrap_err();
+        let far = DracoEncoder::new(&[0.0; 3]).unwrap().with_faces(&[[0, 0, 1]]).unwrap_err();
         assert_eq!(far.class, Class::OutOfBounds);
-        let nan = Encoder::new(&[f32::NAN; 3]).unwrap();
+        let nan = DracoEncoder::new(&[f32::NAN; 3]).unwrap();
         let grid = Quantization { origin: [0.0; 3], range: 1.0, bits: 8 };
         assert_eq!(nan.with_quantization(grid).unwrap_err().class, Class::OutOfBounds);
-        assert_eq!(Encoder::new(&[0.0; 4]).unwrap_err().class, Class::BadShape);
-        assert_eq!(Encoder::from_integers(&[1 << 31; 3]).unwrap_err().class, Class::Overflow);
+        assert_eq!(DracoEncoder::new(&[0.0; 4]).unwrap_err().class, Class::BadShape);
+        assert_eq!(DracoEncoder::from_integers(&[1 << 31; 3]).unwrap_err().class, Class::Overflow);
     }
 
     proptest! {
@@ -377,13 +377,13 @@ mod tests {
                 .filter(|_| !points.is_empty())
                 .map(|face| face.map(|corner| corner.index(points.len()) as u32))
                 .collect();
-            let encoder = Encoder::new(flat).unwrap().with_faces(&faces).unwrap();
+            let encoder = DracoEncoder::new(flat).unwrap().with_faces(&faces).unwrap();
             let grid = bits.map(|bits| Quantization::from_positions(flat, bits));
             let encoder = match grid {
                 Some(grid) => encoder.with_quantization(grid).unwrap(),
                 None => encoder,
             };
-            let read = decode(&encoder.encode(), &Limits::default()).unwrap();
+            let read = decode(&encoder.encode(), &Caps::default()).unwrap();
             prop_assert_eq!(read.faces.as_ref(), Some(&faces));
             let values = read.positions().unwrap().values.as_chunks::<4>().0;
             let error = grid.map_or(0.0, |grid| grid.error() * 1.01 + 1e-3);
@@ -400,7 +400,7 @@ mod tests {
                 stream[6..8].copy_from_slice(&[3, 0]);
             }
             stream.extend(bytes);
-            if let Ok(read) = decode(&stream, &Limits::default()) {
+            if let Ok(read) = decode(&stream, &Caps::default()) {
                 prop_assert!(read.faces.iter().flatten().flatten().all(|p| (*p as usize) < read.points));
             }
         }

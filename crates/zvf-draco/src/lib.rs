@@ -7,8 +7,8 @@
 //! kd-tree       points in another order
 //! ```
 //!
-//! [`decode`] reads every method with the crate `draco-core` (feature `decode`), within [`Limits`]: no stream causes a panic,
-//! and none takes more memory than its length and the limits allow. [`Encoder`] writes the sequential method, which every
+//! [`decode`] reads every method with the crate `draco-core` (feature `decode`), within [`Caps`]: no stream causes a panic,
+//! and none takes more memory than its length and the limits allow. [`DracoEncoder`] writes the sequential method, which every
 //! decoder supports and which preserves the order, so that references by row stay valid.
 //!
 //! Not here: files, stores and the meaning of attributes.
@@ -28,7 +28,7 @@
 mod decode;
 mod encode;
 
-pub use encode::{Encoder, Quantization};
+pub use encode::{DracoEncoder, Quantization};
 
 use thiserror::Error;
 use zvf_format::Class;
@@ -118,25 +118,25 @@ impl Component {
 /// The limits of a stream.
 ///
 /// ```
-/// let mut limits = zvf_draco::Limits::default();
+/// let mut limits = zvf_draco::Caps::default();
 /// limits.max_points = 1000;
 /// assert!(limits.max_faces > 1000);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct Caps {
     /// The largest number of points. The values of all attributes may take 64 bytes a point.
     pub max_points: usize,
     /// The largest number of faces.
     pub max_faces: usize,
 }
 
-impl Default for Limits {
+impl Default for Caps {
     fn default() -> Self {
         Self { max_points: 1 << 26, max_faces: 1 << 27 }
     }
 }
 
-impl Limits {
+impl Caps {
     /// Returns the limits that fit into `bytes` of memory.
     #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
@@ -174,11 +174,11 @@ impl DracoError {
 /// Decodes a stream.
 ///
 /// ```
-/// use zvf_draco::{Encoder, Limits};
+/// use zvf_draco::{DracoEncoder, Caps};
 ///
 /// let positions = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5_f32];
-/// let stream = Encoder::new(&positions)?.with_faces(&[[0, 1, 2]])?.encode();
-/// let mesh = zvf_draco::decode(&stream, &Limits::default())?;
+/// let stream = DracoEncoder::new(&positions)?.with_faces(&[[0, 1, 2]])?.encode();
+/// let mesh = zvf_draco::decode(&stream, &Caps::default())?;
 /// assert_eq!((mesh.points, mesh.faces), (3, Some(vec![[0, 1, 2]])));
 /// # Ok::<(), zvf_draco::DracoError>(())
 /// ```
@@ -187,7 +187,7 @@ impl DracoError {
 ///
 /// When the bytes are not a Draco stream, exceed `limits`, or use a method that this build does not
 /// support.
-pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
+pub fn decode(bytes: &[u8], limits: &Caps) -> Result<Geometry, DracoError> {
     let header = Header::read(bytes)?;
     let geometry = decode_checked(bytes, header, limits)?;
     let points = geometry.points;
@@ -203,11 +203,7 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
 use decode::decode_checked;
 
 #[cfg(not(feature = "decode"))]
-fn decode_checked(
-    _bytes: &[u8],
-    _header: Header,
-    _limits: &Limits,
-) -> Result<Geometry, DracoError> {
+fn decode_checked(_bytes: &[u8], _header: Header, _limits: &Caps) -> Result<Geometry, DracoError> {
     let expected = "a build that reads Draco streams";
     Err(DracoError::new(Class::Unsupported, 0, expected, "one that only writes them"))
 }
@@ -263,9 +259,9 @@ mod tests {
     #[test]
     fn streams_cut_anywhere_are_refused_or_read() {
         for (name, bytes) in streams() {
-            decode(&bytes, &Limits::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            decode(&bytes, &Caps::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
             for end in (0..bytes.len()).step_by(bytes.len() / 100 + 1) {
-                drop(decode(&bytes[..end], &Limits::default()));
+                drop(decode(&bytes[..end], &Caps::default()));
             }
         }
     }
@@ -287,7 +283,7 @@ mod tests {
                     let at = 9 + random(damaged.len() - 9);
                     damaged[at] = u8::try_from(random(256)).unwrap();
                 }
-                refused += u32::from(decode(&damaged, &Limits::default()).is_err());
+                refused += u32::from(decode(&damaged, &Caps::default()).is_err());
             }
         }
         assert!(refused > 500, "{refused}");
@@ -297,19 +293,20 @@ mod tests {
     fn counts_are_compared_with_limits_and_with_the_bytes() {
         let stream =
             [&b"DRACO\x02\x02\x01\x01\0\0\0\x03"[..], &[0xff, 0xff, 0xff, 0x7f, 0, 1, 0, 0]];
-        assert_eq!(decode(&stream.concat(), &Limits::default()).unwrap_err().class, Class::Codec);
-        let flat = Encoder::new(&[0.0; 9]).unwrap().with_faces(&[[0, 1, 2]; 6]).unwrap().encode();
-        let limits = Limits { max_faces: 5, ..Limits::default() };
+        assert_eq!(decode(&stream.concat(), &Caps::default()).unwrap_err().class, Class::Codec);
+        let flat =
+            DracoEncoder::new(&[0.0; 9]).unwrap().with_faces(&[[0, 1, 2]; 6]).unwrap().encode();
+        let limits = Caps { max_faces: 5, ..Caps::default() };
         let error = decode(&flat, &limits).unwrap_err();
         assert_eq!(error.class, Class::LimitExceeded, "{error}");
-        let limits = Limits { max_points: 2, ..Limits::default() };
+        let limits = Caps { max_points: 2, ..Caps::default() };
         let error = decode(&flat, &limits).unwrap_err();
         assert_eq!(error.class, Class::LimitExceeded, "{error}");
         // Values of the sequential method may take no bytes.
         let points = 1000_u32.to_le_bytes();
         let wide = [1, 1, 0, 6, 255, 0, 0, 1];
         let stream = [&b"DRACO\x02\x03\0\0\0\0"[..], &points, &wide].concat();
-        let limits = Limits { max_points: 1000, ..Limits::default() };
+        let limits = Caps { max_points: 1000, ..Caps::default() };
         let error = decode(&stream, &limits).unwrap_err().to_string();
         let expected = "LimitExceeded in Draco, byte 23: expected at most 1000 points and";
         assert!(error.starts_with(expected) && error.contains("1020000"), "{error}");
@@ -321,7 +318,7 @@ mod tests {
         let counts = [1, 0x80, 0x80, 4, 1];
         let indices = [0, 0, 0x87, 0x80, 0x80, 0x80, 0x20];
         let stream = [&b"DRACO\x02\x02\x01\0\0\0"[..], &counts, &indices, &[0]].concat();
-        let error = decode(&stream, &Limits::default()).unwrap_err().to_string();
+        let error = decode(&stream, &Caps::default()).unwrap_err().to_string();
         let expected = "Codec in Draco, byte 23: expected a valid stream, found ";
         assert!(error.starts_with(expected) && error.contains("8589934599"), "{error}");
     }

@@ -270,7 +270,7 @@ impl Geometry {
     }
 
     /// Forgets all vertices. Their changes are staged.
-    fn forget_vertices(&mut self) {
+    pub(crate) fn forget_vertices(&mut self) {
         self.held.release(self.vertex.list.len() * (self.position_size() + VERTEX_BYTES));
         self.positions.clear();
         self.vertex.list.clear();

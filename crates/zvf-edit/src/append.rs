@@ -143,7 +143,7 @@ impl Transaction {
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
         let ObjectData { rows, mut values, parents, line_starts, .. } = data;
-        let columns = self.kinds[kind].object_columns.iter();
+        let columns = self.kinds[kind].objects.columns.iter();
         columns.filter(|column| column.is_kept()).for_each(|column| {
             values.shift_remove(&column.name); // the store counts
         });

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkColumnAttrs};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
@@ -116,7 +116,7 @@ pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Resul
 
 /// Returns the width that the attributes of a column of links declare.
 pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
-    let column = LinkAttribute::parse(attributes_object(attrs))?;
+    let column = LinkColumnAttrs::parse(attributes_object(attrs))?;
     checked_width(column.declared_columns())
 }
 
@@ -147,6 +147,16 @@ pub(crate) fn first_rows(
 /// Counts the fragments of a chunk.
 pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
     Some(FragmentIndex::parse(bytes).ok()?.len())
+}
+
+/// Encodes consecutive spans of these lengths.
+pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
+    for count in counts {
+        index.push_range(start, count)?;
+        start += count;
+    }
+    Ok(index.encode())
 }
 
 /// Returns the type of a column of vertices or fragments. `first` is a chunk with rows, and their number.

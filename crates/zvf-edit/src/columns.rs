@@ -6,8 +6,9 @@ use zvf_query::predicate::Scope;
 
 use crate::error::{OrFail, Result, refused};
 use crate::geometry::Geometry;
-use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
+use crate::kept_columns::{OBJECT_ID, SEGMENT_ID, VERTEX_COUNT};
 use crate::new_rows::{Fields, checked_index};
+use crate::scalar::ColumnType;
 use crate::stored_column::{drop_from, find, need_mut, position, rename_in};
 use crate::transaction::{OperationResult, Transaction};
 
@@ -26,14 +27,15 @@ impl Transaction {
         format!("column:{}:{name}:{}", scope.word(), self.kinds[kind].kind)
     }
 
-    pub(crate) fn column_exists(&self, scope: Scope, kind: usize, name: &str) -> bool {
+    /// Returns the type of a column; `None` where there is no such column.
+    pub(crate) fn find_column(&self, scope: Scope, kind: usize, name: &str) -> Option<&ColumnType> {
         let geometry = &self.kinds[kind];
         match scope {
-            Scope::Vertex => find(&geometry.columns, name).is_some(),
-            Scope::Object => find(&geometry.object_columns, name).is_some(),
-            Scope::Link => find(&geometry.links.columns, name).is_some(),
-            Scope::Fragment => find(&geometry.fragment_columns, name).is_some(),
-            Scope::Group => find(&self.groups.columns, name).is_some(),
+            Scope::Vertex => find(&geometry.columns, name).map(|column| &column.ty),
+            Scope::Object => find(&geometry.objects.columns, name).map(|column| &column.ty),
+            Scope::Link => find(&geometry.links.columns, name).map(|column| &column.ty),
+            Scope::Fragment => find(&geometry.fragment_columns, name).map(|column| &column.ty),
+            Scope::Group => find(&self.groups.columns, name).map(|column| &column.ty),
         }
     }
 
@@ -47,9 +49,9 @@ impl Transaction {
         let name = zvf_metadata::path_segment(name).into_owned();
         let kind = self.find_kind(token)?;
         self.mark_column(scope, kind, &name);
-        match self.column_exists(scope, kind, &name) {
-            true => Ok((name, kind)),
-            false => {
+        match self.find_column(scope, kind, &name) {
+            Some(_) => Ok((name, kind)),
+            None => {
                 let text = format!("there is no column {name:?} of {}s", scope.word());
                 refused(text)
             }
@@ -62,7 +64,7 @@ impl Transaction {
                 "name: {name:?} has other characters than letters, digits and _"
             ));
         }
-        if self.column_exists(scope, kind, name) {
+        if self.find_column(scope, kind, name).is_some() {
             return refused(format!("there is a column {name:?} already"));
         }
         Ok(())
@@ -81,12 +83,12 @@ impl Transaction {
         token: Option<&str>,
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
-        let Geometry { columns, fragment_columns, object_columns, links, erased, .. } =
+        let Geometry { columns, fragment_columns, objects, links, erased, .. } =
             &mut self.kinds[kind];
         match scope {
             Scope::Vertex => drop_from(columns, &name, erased),
             Scope::Fragment => drop_from(fragment_columns, &name, erased),
-            Scope::Object => drop_from(object_columns, &name, erased),
+            Scope::Object => drop_from(&mut objects.columns, &name, erased),
             Scope::Link => {
                 position(&links.columns, &name).map(|at| links.records.columns.remove(at));
                 drop_from(&mut links.columns, &name, erased)
@@ -120,11 +122,11 @@ impl Transaction {
             geometry.load_all()?;
             geometry.load_all_links()?;
         }
-        let Geometry { columns, fragment_columns, object_columns, links, erased, .. } = geometry;
+        let Geometry { columns, fragment_columns, objects, links, erased, .. } = geometry;
         match scope {
             Scope::Vertex => rename_in(columns, names, erased),
             Scope::Fragment => rename_in(fragment_columns, names, erased),
-            Scope::Object => rename_in(object_columns, names, erased),
+            Scope::Object => rename_in(&mut objects.columns, names, erased),
             Scope::Link => rename_in(&mut links.columns, names, erased),
             Scope::Group => rename_in(&mut self.groups.columns, names, erased),
         }?;
@@ -181,7 +183,7 @@ impl Transaction {
         geometry.load_chunk(chunk)?;
         for (name, value) in values {
             let column = need_mut(&mut geometry.fragment_columns, name, "fragments")?;
-            if name == "object_id" || column.is_kept() {
+            if name == OBJECT_ID || column.is_kept() {
                 return refused(format!("{name} is kept by the store and never set"));
             }
             let row = column.ty.encode_present(name, value)?;

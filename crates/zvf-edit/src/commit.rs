@@ -15,7 +15,7 @@ use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::plan::Plan;
-use crate::snapshot::{mark_journal, parse_doc};
+use crate::snapshot::parse_doc;
 use crate::stamp::{new_txid, utc_timestamp, writer_name};
 use crate::transaction::{EarlierNames, Transaction};
 
@@ -97,10 +97,7 @@ pub(crate) fn commit(
         ));
         transaction = repeat_after_conflict(journal, &transaction, options)?;
     }
-    Err(EditError::conflict(
-        format!("other writers were faster {MAX_COMMIT_TRIES} times; try again"),
-        Vec::new(),
-    ))
+    fail(Class::Conflict, format!("other writers were faster {MAX_COMMIT_TRIES} times; try again"))
 }
 
 /// Commits a transaction on the head where it began. Returns `None` when another commit has that
@@ -165,7 +162,7 @@ fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
     if *mark == JOURNAL_VERSION || !journal.side.walk("txn")?.iter().any(is_accepted) {
         return Ok(());
     }
-    mark_journal(&mut root);
+    journal.mark(&mut root);
     let (mut changes, mut before) = (Changes::default(), Changes::default());
     changes.put_doc("", &root)?;
     before.insert("zarr.json".to_owned(), Some(old));
@@ -265,7 +262,7 @@ pub(crate) fn commit_after(
     let done = commit_changes(journal, changes, before, text, body, head + 1, options)?;
     let Some((done, late)) = done else {
         let text = "somebody committed meanwhile; look at the log and try again";
-        return Err(EditError::conflict(text, Vec::new()));
+        return fail(Class::Conflict, text);
     };
     let notices = late.into_iter().collect();
     Ok(CommitResult { report: Some(done), notices, ..CommitResult::default() })
@@ -428,10 +425,7 @@ fn repeat_after_conflict(
         }
     }
     if new.selections != old.selections {
-        return Err(EditError::conflict(
-            "after another commit a selector gives other vertices",
-            Vec::new(),
-        ));
+        return fail(Class::Conflict, "after another commit a selector gives other vertices");
     }
     Ok(new)
 }

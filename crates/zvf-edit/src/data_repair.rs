@@ -7,17 +7,18 @@
 //! ```
 
 use serde_json::{Value as Json, json};
-use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
+use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::Offsets;
 use zvf_format::link::{self, Body, LinkCell, RowShape};
 use zvf_format::{Class, num};
 use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail, refused};
-use crate::indexes::{Objects, open_row_column, read_count};
-use crate::kept_columns::SEGMENT_ID;
+use crate::indexes::{Objects, columns_path, open_row_columns, read_count};
+use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::linking::LINK_GROUPS;
 use crate::links::{LinkColumn, LinkFamily};
 use crate::place::Place;
@@ -71,11 +72,11 @@ impl Transaction {
     /// Counts the columns of a level again that the store keeps.
     fn count_columns(&self, path: &str, out: &mut Changes) -> Result<()> {
         let (snap, axes) = (&self.snap, self.kinds[0].axes);
-        let index = format!("{path}/object_index");
-        let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
-        let segments = open_row_column(snap, &format!("{path}/object_attributes"), SEGMENT_ID)?;
-        index.write_vertex_counts((snap, path), out)?;
-        index.write_fragments((snap, path), None, segments.as_ref(), out)
+        let Some(mut index) = Objects::open(snap, path, axes)? else { return Ok(()) };
+        let is_needed = |name: &str| [SEGMENT_ID, VERTEX_COUNT].contains(&name);
+        index.columns = open_row_columns(snap, &columns_path(path), is_needed)?;
+        index.write_vertex_counts(snap, out)?;
+        index.write_fragments(snap, None, out)
     }
 
     /// Writes cells of links with rows of two widths again, with rows of the width that their
@@ -250,16 +251,6 @@ fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Result<Vec<u8>> {
         return fail(Class::CountMismatch, text);
     }
     Ok(order.iter().flat_map(|row| bytes[row * size..][..size].iter().copied()).collect())
-}
-
-/// Encodes consecutive spans of these lengths.
-pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
-    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
-    for count in counts {
-        index.push_range(start, count)?;
-        start += count;
-    }
-    Ok(index.encode())
 }
 
 /// The statement of a level, and the token of a store, that links are grouped by fragment.

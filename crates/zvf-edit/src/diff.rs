@@ -197,7 +197,7 @@ fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
 fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> ObjectContent {
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
-    for column in geometry.object_columns.iter().filter(|column| !column.is_kept()) {
+    for column in geometry.objects.columns.iter().filter(|column| !column.is_kept()) {
         let row = column.row(object);
         if !column.is_absent(row) {
             values.insert(column.name.clone(), row_json(&column.ty, row).to_string());
@@ -305,7 +305,7 @@ fn compare(old: &StoreContent, new: &StoreContent) -> Json {
 fn column_names(side: &Transaction) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for kind in &side.kinds {
-        let objects = kind.object_columns.iter().map(|column| column.name.clone()).collect();
+        let objects = kind.objects.columns.iter().map(|column| column.name.clone()).collect();
         let scopes = [("vertex", vertex_columns(kind)), ("link", link_columns(kind))];
         for (scope, columns) in scopes.into_iter().chain([("object", objects)]) {
             let name = |name: &String| format!("{scope}.{}.{name}", kind.kind.token());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use zvf_error::{error_text, io_class};
 use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
+use zvf_publish::PublishError;
 
 /// The error of an edit.
 ///
@@ -220,6 +221,12 @@ impl From<MetadataError> for EditError {
 impl From<zvf_error::Error> for EditError {
     fn from(error: zvf_error::Error) -> Self {
         Self::new(error.class(), error.message()).with_cause(error)
+    }
+}
+
+impl From<PublishError> for EditError {
+    fn from(error: PublishError) -> Self {
+        zvf_error::Error::from(error).into()
     }
 }
 

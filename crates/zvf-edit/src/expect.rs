@@ -123,7 +123,7 @@ impl Transaction {
             check(holds, || format!("object {id} has {n} vertices, expected {count}"))?;
         }
         for (name, value) in expect.values.iter().flatten() {
-            let column = need_mut(&mut self.kinds[kind].object_columns, name, "objects")?;
+            let column = need_mut(&mut self.kinds[kind].objects.columns, name, "objects")?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let found = column.row(object);
             check(is_same_value(found, &row, &column.ty), || {
@@ -159,7 +159,7 @@ impl Transaction {
         let scope = expect.scope.unwrap_or_default();
         let kind = self.find_kind(expect.kind.as_deref())?;
         self.read_items.insert(self.column_item(scope, kind, name));
-        let exists = self.column_exists(scope, kind, name);
+        let exists = self.find_column(scope, kind, name).is_some();
         check_exists(expect.exists, exists, || format!("column {name:?} of {}s", scope.word()))?;
         Ok(OperationResult::new(1, 0))
     }

@@ -19,7 +19,7 @@ use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, missing_column_error, unsupported};
-use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
+use crate::indexes::{Object, Objects, columns_path, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::memory::HeldMemory;
 use crate::numbers::FragmentOwners;
@@ -71,7 +71,6 @@ pub(crate) struct Geometry {
     pub(crate) fragments: CellArray,
     pub(crate) columns: Vec<VertexColumn>,
     pub(crate) fragment_columns: Vec<FragmentColumn>,
-    pub(crate) object_columns: Vec<RowColumn>,
     /// The objects; none where there is no index of them.
     pub(crate) objects: Objects,
     /// Whether vertices belong to objects.
@@ -142,19 +141,17 @@ impl Geometry {
         let (group, counted) =
             (format!("{path}/fragment_attributes"), (&fragments, count_fragments));
         let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| BTreeMap::new())?;
-        let object_columns = open_row_columns(snap, &format!("{path}/object_attributes"))?;
-        let index = format!("{path}/object_index");
-        let stored = Objects::open(snap, &index, axes)?;
+        let stored = Objects::open(snap, path, axes)?;
         let has_objects = stored.is_some();
         let is_dense = root.manifest_layout.as_deref() == Some("dense");
-        let create = || Objects::create(&index, axes, is_dense);
-        let objects = stored.map_or_else(create, Ok)?;
+        let create = || Objects::create(path, axes, is_dense);
+        let mut objects = stored.map_or_else(create, Ok)?;
+        objects.columns = open_row_columns(snap, &columns_path(path), |_name| true)?;
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         let create = || LinkFamily::create(snap, path, width, axes);
         let links = LinkFamily::open(snap, path, 0, axes)?.map_or_else(create, Ok)?;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
-        let values = object_columns.iter().map(|column| column.array.bytes.now.len());
-        held.add(objects.index_bytes() + values.sum::<usize>())?;
+        held.add(objects.index_bytes())?;
         Ok(Self {
             kind,
             path: path.to_owned(),
@@ -169,7 +166,6 @@ impl Geometry {
             fragments,
             columns,
             fragment_columns,
-            object_columns,
             objects,
             has_objects,
             links,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc};
+use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, GroupsAttrs as GroupsDoc};
 
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, fail};
@@ -78,7 +78,7 @@ impl Groups {
                 list.push(Group { name: name.cloned(), members });
             }
         }
-        let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
+        let columns = open_row_columns(snap, GROUP_COLUMNS_PATH, |_name| true)?;
         let count_before = list.len();
         Ok(Self { array, list, columns, changed: false, count_before })
     }

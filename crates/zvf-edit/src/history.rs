@@ -15,7 +15,7 @@ use crate::error::{
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::snapshot::{Snapshot, doc_bytes, mark_journal, parse_doc};
+use crate::snapshot::{Snapshot, doc_bytes, parse_doc};
 use crate::transaction::Transaction;
 
 /// The commits to undo.
@@ -278,7 +278,7 @@ pub(crate) fn plan_undo(
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
-                mark_journal(&mut root);
+                journal.mark(&mut root);
                 Some(doc_bytes(&root)?)
             }
             (_, bytes, _) => bytes,

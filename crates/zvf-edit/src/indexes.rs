@@ -41,10 +41,14 @@ pub(crate) const OBJECT_BYTES: usize = size_of::<Object>() + 160;
 /// commit appends rows for added objects to the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
+    /// The path of the level.
+    pub(crate) path: String,
     pub(crate) doc: Json,
     pub(crate) is_new: bool,
     pub(crate) manifests: RowArray,
     pub(crate) ids: Option<DenseArray>,
+    /// The columns of objects that were opened.
+    pub(crate) columns: Vec<RowColumn>,
     pub(crate) rank: usize,
     /// The number of rows before the edit.
     stored: u32,
@@ -133,7 +137,9 @@ impl RowColumn {
 }
 
 impl Objects {
-    pub(crate) fn open(snap: &Snapshot, path: &str, axes: usize) -> Result<Option<Self>> {
+    /// Opens the index of a level, without columns.
+    pub(crate) fn open(snap: &Snapshot, level: &str, axes: usize) -> Result<Option<Self>> {
+        let path = &index_path(level);
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
@@ -166,7 +172,7 @@ impl Objects {
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let stored = object_number(count)?;
-        let mut objects = Self::new((doc, manifests, ids), rank, stored);
+        let mut objects = Self::new(level, (doc, manifests, ids), rank, stored);
         if !(1..stored).all(|row| objects.id_of_row(row - 1) <= objects.id_of_row(row)) {
             let mut order: Vec<u32> = (0..stored).collect();
             // Of two rows with an id, the later one is last.
@@ -177,31 +183,49 @@ impl Objects {
     }
 
     /// Creates an index without objects.
-    pub(crate) fn create(path: &str, axes: usize, is_dense: bool) -> Result<Self> {
+    pub(crate) fn create(level: &str, axes: usize, is_dense: bool) -> Result<Self> {
+        let path = &index_path(level);
         let layout = if is_dense { DENSE_LAYOUT } else { "vlen_manifests_v2" };
         let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
             "layout": layout, "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
         let mut manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
         manifests.table = is_dense.then(|| ManifestTable::create(path, axes)).transpose()?;
         let ids = DenseArray::create_ids(path)?;
-        Ok(Self { is_new: true, ..Self::new((doc, manifests, Some(ids)), axes, 0) })
+        Ok(Self { is_new: true, ..Self::new(level, (doc, manifests, Some(ids)), axes, 0) })
     }
 
     fn new(
+        level: &str,
         (doc, manifests, ids): (Json, RowArray, Option<DenseArray>),
         rank: usize,
         count: u32,
     ) -> Self {
         let (known, added, stored) = (BTreeMap::new(), FxHashMap::default(), count);
-        let (is_new, order) = (false, None);
-        Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added }
+        let (path, columns, is_new, order) = (level.to_owned(), Vec::new(), false, None);
+        Self {
+            path,
+            doc,
+            is_new,
+            manifests,
+            ids,
+            columns,
+            rank,
+            stored,
+            order,
+            count,
+            known,
+            added,
+        }
     }
 
-    /// Returns the bytes of the rows of the index in memory, with their copies after a change.
+    /// Returns the bytes of the rows of the index and of columns in memory, with copies of the index
+    /// after a change.
     pub(crate) fn index_bytes(&self) -> usize {
         let manifests = self.manifests.rows.now.iter();
         let ids = self.ids.as_ref().map_or(0, |ids| ids.bytes.now.len());
-        manifests.map(|row| row.len() + 2 * size_of::<Bytes>()).sum::<usize>() + 2 * ids
+        let columns = self.columns.iter().map(|column| column.array.bytes.now.len());
+        let manifests = manifests.map(|row| row.len() + 2 * size_of::<Bytes>());
+        manifests.chain(columns).sum::<usize>() + 2 * ids
     }
 
     /// Returns the numbers of all objects, removed ones included.
@@ -287,17 +311,19 @@ impl Objects {
     pub(crate) fn drop_rows(&mut self, rows: usize) {
         self.manifests.rows.change().truncate(rows);
         self.ids.iter_mut().for_each(|ids| ids.resize(rows));
+        self.columns.iter_mut().for_each(|column| column.array.resize(rows));
         (self.stored, self.count) = (num::index_u32(rows), num::index_u32(rows));
     }
 }
 
-/// Sets the counts of an index in its attributes. The second is optional.
-pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
-    attrs["num_objects"] = manifests.len().into();
-    if is_new || attrs.get("num_present").is_some() {
-        let present = manifests.rows.now.iter().filter(|row| has_references(row));
-        attrs["num_present"] = present.count().into();
-    }
+/// Returns the path of the index of the objects of a level.
+pub(crate) fn index_path(level: &str) -> String {
+    format!("{level}/object_index")
+}
+
+/// Returns the path of the columns of the objects of a level.
+pub(crate) fn columns_path(level: &str) -> String {
+    format!("{level}/object_attributes")
 }
 
 /// Reads a count of a document. Returns `None` where it is absent.
@@ -380,9 +406,13 @@ pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
     Ok(ColumnType { scalar, width, categories })
 }
 
-/// Opens the columns of objects or groups in a group.
-pub(crate) fn open_row_columns(snap: &Snapshot, group: &str) -> Result<Vec<RowColumn>> {
-    let names = list_children(snap, group)?.into_iter();
+/// Opens the columns of objects or groups in a group whose names are `wanted`.
+pub(crate) fn open_row_columns(
+    snap: &Snapshot,
+    group: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<RowColumn>> {
+    let names = list_children(snap, group)?.into_iter().filter(|name| wanted(name));
     let columns = names.map(|name| open_row_column(snap, group, &name));
     columns.filter_map(Result::transpose).collect()
 }

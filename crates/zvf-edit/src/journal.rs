@@ -35,9 +35,9 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
+use zvf_publish::{PublishError, TargetIdentity, TargetLock};
 use zvf_store::Key;
-use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark};
+use zvf_store::record::{CommitRecord, JOURNAL_VERSION, RecordKey, StagedSpan, check_journal_mark};
 
 use crate::changes::{Blob, Changes, KeyContents};
 use crate::epoch::Epoch;
@@ -237,6 +237,13 @@ impl Journal {
         checked.at(&self.place.to_string())
     }
 
+    /// Marks the root document of a store that has a journal, unless a repository has the history.
+    pub(crate) fn mark(&self, root: &mut Json) {
+        if self.pinned.is_none() {
+            root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+        }
+    }
+
     /// Reads the old bytes of the keys of a record.
     pub(crate) fn read_before(&self, record: &CommitRecord) -> Result<KeyContents> {
         let staged = record.staged("old");
@@ -361,27 +368,22 @@ impl Journal {
         Ok(TargetIdentity::read(folder.root(), "zarr.json")?)
     }
 
-    /// Locks the whole folder while the first record is created. Returns `None` where there is a
-    /// record.
+    /// Waits for the lock of the whole folder, which is held while the first record is created.
+    /// Returns `None` where there is a record, which another process may create meanwhile.
     pub(crate) fn lock_for_first(&self) -> Result<Option<TargetLock>> {
         let Some(folder) = self.store.folder() else { return Ok(None) };
-        // The folder of the log may hold no more than a temporary file of a killed process.
-        if self.head()? > 0 {
-            return Ok(None);
-        }
-        if folder.root().file_name().is_none() {
-            return unsupported(format!(
-                "{}: the folder has no name to put a journal beside; call it by its full path",
-                self.place
-            ));
-        }
-        self.wait_for_target(folder)
-    }
-
-    /// Waits for the lock of the whole folder. Returns `None` when another process created the journal meanwhile.
-    fn wait_for_target(&self, folder: &KeyedFolder) -> Result<Option<TargetLock>> {
         let start = Instant::now();
         loop {
+            // The folder of the log may hold no more than a temporary file of a killed process.
+            if self.head()? > 0 {
+                return Ok(None);
+            }
+            if folder.root().file_name().is_none() {
+                return unsupported(format!(
+                    "{}: the folder has no name to put a journal beside; call it by its full path",
+                    self.place
+                ));
+            }
             match TargetLock::acquire(folder.disk(), folder.root()) {
                 Ok(lock) => return Ok(Some(lock)),
                 Err(PublishError::Busy { .. }) if start.elapsed() < LOCK_TIMEOUT => {}
@@ -389,10 +391,7 @@ impl Journal {
                     let text = format!("{}: {error}; try again", self.place);
                     return fail(Class::Conflict, text);
                 }
-                Err(error) => return Err(zvf_error::Error::from(error).into()),
-            }
-            if self.head()? > 0 {
-                return Ok(None);
+                Err(error) => return Err(error.into()),
             }
             std::thread::sleep(Duration::from_millis(5));
         }

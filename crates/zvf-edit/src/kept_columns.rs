@@ -22,18 +22,19 @@ use zvf_model::Value;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
-use crate::error::{At, EditError, OrFail, Result};
+use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, RowColumn, column_type, open_row_column};
+use crate::indexes::{Objects, RowColumn, column_type, columns_path};
 use crate::manifests::{missing_fragment_error, read_references};
 use crate::numbers::NONE;
-use crate::rebuild::{ChangedObject, Piece};
-use crate::scalar::{ColumnType, Scalar};
+use crate::rebuild::ChangedObject;
+use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key};
 use crate::stored_column::find;
 
 pub(crate) const VERTEX_COUNT: &str = "vertex_count";
 pub(crate) const SEGMENT_ID: &str = "segment_id";
+pub(crate) const OBJECT_ID: &str = "object_id";
 /// The owner of a fragment that no object has, and of one that several have.
 const NO_OWNER: i64 = -1;
 const SEVERAL_OWNERS: i64 = -2;
@@ -68,37 +69,23 @@ fn is_unsigned(ty: &ColumnType, bytes: usize) -> bool {
 }
 
 impl Geometry {
-    /// Returns the segment of an object after the edit.
-    fn segment_of(&self, object: u32) -> Result<u64> {
-        let column = find(&self.object_columns, SEGMENT_ID);
-        let value = column.and_then(|column| column.segment(column.row(object)));
-        Ok(value.unwrap_or(object.into()))
-    }
-
-    /// Returns the segment of a fragment of a rebuilt chunk.
-    pub(crate) fn piece_segment(&self, piece: &Piece) -> Result<Vec<u8>> {
-        let object = piece.changed.map(|(object, _)| object).or(piece.owners.first().copied());
-        let segment = object.map_or(Ok(0), |object| self.segment_of(object))?;
-        Ok(segment.to_le_bytes().to_vec())
-    }
-
     /// Sets the segments of the fragments of objects whose segment changed, and of all where
     /// columns came or went.
     pub(crate) fn update_segments(&mut self) -> Result<()> {
         let Some(at) = self.fragment_columns.iter().position(FragmentColumn::is_kept) else {
             return Ok(());
         };
-        let segments = find(&self.object_columns, SEGMENT_ID);
+        let segments = find(&self.objects.columns, SEGMENT_ID);
         let is_new = segments.is_some_and(|column| column.array.stored.is_new);
-        let path = format!("{}/object_attributes/{SEGMENT_ID}", self.path);
+        let path = format!("{}/{SEGMENT_ID}", columns_path(&self.path));
         let is_erased = self.erased.keys.contains_key(&doc_key(&path));
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
         for object in self.objects.numbers() {
             let objects = &self.objects;
-            let segments = find(&self.object_columns, SEGMENT_ID);
+            let segments = find(&objects.columns, SEGMENT_ID);
             let is_changed = || segments.is_some_and(|column| column.is_row_changed(object));
             if objects.exists(object) && (all || is_changed()) {
-                let segment = self.segment_of(object)?.to_le_bytes();
+                let segment = self.objects.segment_of(object).to_le_bytes();
                 let references = self.references(object)?;
                 let set = references.into_iter().map(|place| (place, segment.to_vec()));
                 self.fragment_columns[at].data.extend(set);
@@ -113,7 +100,7 @@ impl Geometry {
     /// Counts the vertices of all objects where the column of them is new. Manifests are those
     /// before the edit.
     pub(crate) fn count_all_vertices(&mut self) -> Result<Vec<(u32, usize)>> {
-        let mut columns = self.object_columns.iter();
+        let mut columns = self.objects.columns.iter();
         if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {
             return Ok(Vec::new());
         }
@@ -131,10 +118,10 @@ impl Geometry {
         changed: &[ChangedObject],
         rows: usize,
     ) -> Result<()> {
-        let Some(at) = self.object_columns.iter().position(RowColumn::is_kept) else {
+        let Some(at) = self.objects.columns.iter().position(RowColumn::is_kept) else {
             return Ok(());
         };
-        resize_counts(&mut self.object_columns[at], rows);
+        resize_counts(&mut self.objects.columns[at], rows);
         let changed = changed.iter().map(|(object, pieces)| {
             (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
         });
@@ -145,7 +132,7 @@ impl Geometry {
         let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
         for (object, count) in counts {
             if self.objects.has_row(object) {
-                self.object_columns[at].set_row(object, &vertex_count(count)?);
+                self.objects.columns[at].set_row(object, &vertex_count(count)?);
             }
         }
         Ok(())
@@ -167,52 +154,55 @@ fn vertex_count(count: usize) -> Result<[u8; 4]> {
     Ok(count.to_le_bytes())
 }
 
-/// A level with an index of objects.
-pub(crate) type Level<'a> = (&'a Rc<Snapshot>, &'a str);
-
 impl Objects {
-    /// Writes the columns of fragments that name their object, where the level has them: all of
-    /// them, or those in chunks that `emptied` manifests name. `segments` is the column of segments
-    /// of objects, where there is one.
-    pub(crate) fn write_fragments(
-        &self,
-        level: Level<'_>,
-        emptied: Option<&[Bytes]>,
-        segments: Option<&RowColumn>,
-        out: &mut Changes,
-    ) -> Result<()> {
-        if let Some((column, scalar)) = open_fragment_column(level, "object_id")? {
-            let owner = |rows: &[u32]| match rows {
-                [] => scalar.encode_id(NO_OWNER),
-                [row] => scalar.encode_id(self.id_of_row(*row)),
-                _ => scalar.encode_id(SEVERAL_OWNERS),
-            };
-            self.write_column(level, emptied, column, &owner, out)?;
-        }
-        let column = open_fragment_column(level, SEGMENT_ID)?;
-        let is_kept = |scalar: Scalar| is_unsigned(&ColumnType::from_scalar(scalar), 8);
-        let Some((column, _)) = column.filter(|(_, scalar)| is_kept(*scalar)) else {
-            return Ok(());
-        };
-        let segment = |rows: &[u32]| {
-            let Some(row) = rows.first().copied() else { return Ok(vec![0; 8]) };
-            let at = num::usize_from_u32(row);
-            let column = segments.filter(|column| at < column.array.len());
-            let value = column.and_then(|column| column.segment(column.array.row(at)));
-            Ok::<_, EditError>(value.unwrap_or(row.into()).to_le_bytes().to_vec())
-        };
-        self.write_column(level, emptied, column, &segment, out)
+    /// Returns the segment of an object, from the column of segments if that is opened.
+    fn segment_of(&self, object: u32) -> u64 {
+        let column = find(&self.columns, SEGMENT_ID);
+        let value = column.and_then(|column| column.segment(column.row(object)));
+        value.unwrap_or(object.into())
     }
 
-    /// Writes a column: for each fragment the value of the rows that name it.
-    fn write_column(
+    /// Returns the value of a fragment of these objects in a column, given by its name and type;
+    /// `None` in a column that the store does not keep.
+    pub(crate) fn owner_value(
         &self,
-        (snap, path): Level<'_>,
+        (name, ty): (&str, &ColumnType),
+        owners: &[u32],
+    ) -> Result<Option<Vec<u8>>> {
+        match (name, owners) {
+            (SEGMENT_ID, _) if is_unsigned(ty, 8) => {
+                let segment = owners.first().map_or(0, |object| self.segment_of(*object));
+                Ok(Some(segment.to_le_bytes().to_vec()))
+            }
+            (OBJECT_ID, []) => ty.scalar.encode_id(NO_OWNER).map(Some),
+            (OBJECT_ID, [object]) => ty.scalar.encode_id(self.id(*object)).map(Some),
+            (OBJECT_ID, _) => ty.scalar.encode_id(SEVERAL_OWNERS).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes the columns of fragments that name their object, where the level has them: all of
+    /// them, or those in chunks that `emptied` manifests name. The column of segments is opened,
+    /// where there is one.
+    pub(crate) fn write_fragments(
+        &self,
+        snap: &Rc<Snapshot>,
         emptied: Option<&[Bytes]>,
-        mut column: CellArray,
-        value: &dyn Fn(&[u32]) -> Result<Vec<u8>>,
         out: &mut Changes,
     ) -> Result<()> {
+        let path = &self.path;
+        let mut columns = Vec::new();
+        for name in [OBJECT_ID, SEGMENT_ID] {
+            let array = CellArray::open(snap, &format!("{path}/fragment_attributes/{name}"))?;
+            let Some(array) = array else { continue };
+            let ty = column_type(&array.doc["attributes"], 1)?;
+            if name == OBJECT_ID || is_unsigned(&ty, 8) {
+                columns.push((name, ty, array));
+            }
+        }
+        if columns.is_empty() {
+            return Ok(());
+        }
         let references = |blob: &Bytes| read_references(blob, self.rank).at(path);
         let mut only = BTreeSet::new();
         for blob in emptied.into_iter().flatten() {
@@ -230,32 +220,36 @@ impl Objects {
         let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         for chunk in fragments.chunks().into_iter().filter(is_written) {
             let named = named.remove(&chunk).unwrap_or_default(); // no object is here
-            let mut cell = Vec::new();
-            for fragment in 0..num::index_u32(read_counts(&fragments, &chunk)?.len()) {
-                let rows = named.range((fragment, 0)..=(fragment, NONE)).map(|(_, row)| *row);
-                cell.extend(value(&rows.collect::<Vec<u32>>()).at(&column.path)?);
+            let count = num::index_u32(read_counts(&fragments, &chunk)?.len());
+            for (name, ty, array) in &mut columns {
+                let mut cell = Vec::new();
+                for fragment in 0..count {
+                    let rows = named.range((fragment, 0)..=(fragment, NONE)).map(|(_, row)| *row);
+                    let rows: Vec<u32> = rows.collect();
+                    let value = self.owner_value((name, ty), &rows).at(&array.path)?;
+                    cell.extend(value.into_iter().flatten());
+                }
+                array.put_chunk(&chunk, cell);
             }
-            column.put_chunk(&chunk, cell);
         }
-        column.flush(out)
+        columns.iter_mut().try_for_each(|(_, _, array)| array.flush(out))
     }
 
-    /// Writes the numbers of vertices of all objects of the level, where it has a column of them.
+    /// Writes the numbers of vertices of all objects of the level, where a column of them is opened.
     pub(crate) fn write_vertex_counts(
-        &self,
-        (snap, path): Level<'_>,
+        &mut self,
+        snap: &Rc<Snapshot>,
         out: &mut Changes,
     ) -> Result<()> {
-        let group = format!("{path}/object_attributes");
-        let column = open_row_column(snap, &group, VERTEX_COUNT)?.filter(RowColumn::is_kept);
-        let Some(mut column) = column else { return Ok(()) };
+        let column = self.columns.iter_mut().find(|column| column.is_kept());
+        let (path, Some(column)) = (&self.path, column) else { return Ok(()) };
         let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();
         for chunk in fragments.chunks() {
             let found = read_counts(&fragments, &chunk)?;
             counts.insert(chunk, found);
         }
-        resize_counts(&mut column, self.manifests.len());
+        resize_counts(column, self.manifests.len());
         for (row, manifest) in self.manifests.rows.now.iter().enumerate() {
             let mut total = 0;
             for (chunk, fragment) in read_references(manifest, self.rank).at(path)? {
@@ -266,17 +260,6 @@ impl Objects {
         }
         column.array.flush(out, false)
     }
-}
-
-/// Opens a column of the fragments of a level. Returns it with its type.
-fn open_fragment_column(
-    (snap, path): Level<'_>,
-    name: &str,
-) -> Result<Option<(CellArray, Scalar)>> {
-    let path = format!("{path}/fragment_attributes/{name}");
-    let Some(column) = CellArray::open(snap, &path)? else { return Ok(None) };
-    let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
-    Ok(Some((column, scalar)))
 }
 
 /// Reads the number of rows of each fragment of a chunk.

@@ -20,7 +20,7 @@ use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, manifest_bytes, open_row_column, open_row_columns};
+use crate::indexes::{Objects, columns_path, manifest_bytes, open_row_columns};
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
 use crate::numbers::End;
@@ -165,15 +165,14 @@ impl Transaction {
         if !geometry.has_objects || !keeps_ids {
             return Ok(());
         }
-        let index = format!("{path}/object_index");
-        let Some(mut kept) = Objects::open(&self.snap, &index, objects.rank)? else {
+        let Some(mut kept) = Objects::open(&self.snap, path, objects.rank)? else {
             return Ok(());
         };
         let (count, before) = (objects.manifests.len(), kept.manifests.len());
         let empty = manifest_bytes(objects.rank, [])?;
         for row in num::index_u32(before)..num::index_u32(count) {
             kept.manifests.rows.now.extend([empty.clone()]);
-            kept.set_id(path, row, objects.id_of_row(row))?;
+            kept.set_id(row, objects.id_of_row(row))?;
         }
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for (number, object) in &objects.known {
@@ -184,27 +183,23 @@ impl Transaction {
                 emptied.insert(row);
             }
         }
-        let attributes = format!("{path}/object_attributes");
-        if !removed.is_empty() {
-            let segments = open_row_column(&self.snap, &attributes, SEGMENT_ID)?;
-            let emptied = Some(removed.as_slice());
-            kept.write_fragments((&self.snap, path), emptied, segments.as_ref(), changes)?;
+        if count != before || !removed.is_empty() {
+            let is_needed =
+                |name: &str| count != before || [SEGMENT_ID, VERTEX_COUNT].contains(&name);
+            kept.columns = open_row_columns(&self.snap, &columns_path(path), is_needed)?;
         }
-        let columns = match count == before {
-            false => open_row_columns(&self.snap, &attributes)?,
-            true if emptied.is_empty() => Vec::new(),
-            true => open_row_column(&self.snap, &attributes, VERTEX_COUNT)?.into_iter().collect(),
-        };
-        for mut column in columns {
+        if !removed.is_empty() {
+            kept.write_fragments(&self.snap, Some(&removed), changes)?;
+        }
+        for column in &mut kept.columns {
             column.array.resize(count);
             if column.is_kept() {
                 // Emptied and new objects have no vertices.
                 let empty = emptied.iter().copied().chain(before..count);
                 empty.for_each(|row| column.array.set_row(row, &[0; 4]));
             }
-            column.array.flush(changes, false)?;
         }
-        kept.flush(path, changes)?;
+        kept.flush(changes)?;
         if count != before {
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
             // Empty rows before `built_rows` are objects that the level was built without.

@@ -9,8 +9,8 @@ use zvf_format::{Class, num};
 use zvf_metadata::arrays::LinksFamily;
 
 use crate::arrays::{CellArray, Chunk};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
-use crate::data_repair::encode_spans;
 use crate::error::{OrFail, Result};
 use crate::indexes::read_count;
 use crate::links::{LinkColumn, LinkFamily};

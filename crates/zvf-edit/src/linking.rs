@@ -289,7 +289,6 @@ impl Geometry {
         let family = &mut self.links;
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
-        let mut used_records: HashSet<u32> = HashSet::new();
         for (object, _) in changed {
             let state = &self.objects.known[object];
             for v in state.vertices_before.iter().chain(&state.vertices) {
@@ -304,35 +303,25 @@ impl Geometry {
             for (_, list) in pieces {
                 for (i, v) in list.iter().enumerate() {
                     let parent = self.vertex[*v].parent;
-                    if parent == NONE {
+                    let is_implied = !self.has_explicit_links && i > 0 && list[i - 1] == parent;
+                    let needs_none = family.columns.is_empty() || !by_child.contains_key(v);
+                    if parent == NONE || is_implied && needs_none {
                         continue;
                     }
-                    let implied = !self.has_explicit_links && i > 0 && list[i - 1] == parent;
-                    let record = by_child.get(v).copied();
-                    if implied && (record.is_none() || family.columns.is_empty()) {
+                    let Some(number) = by_child.remove(v) else {
+                        let values = family.blank_values();
+                        family.insert([*v, parent], &values)?;
                         continue;
-                    }
-                    match record {
-                        Some(number) => {
-                            let end = &mut family.records.ends_mut(number)[1];
-                            if std::mem::replace(end, End::Vertex(parent)) != End::Vertex(parent) {
-                                family.records[number].changed = true;
-                            }
-                            used_records.insert(number);
-                        }
-                        None => {
-                            let values = family.blank_values();
-                            let number = family.insert([*v, parent], &values)?;
-                            used_records.insert(number);
-                        }
-                    }
+                    };
+                    let end = &mut family.records.ends_mut(number)[1];
+                    let before = std::mem::replace(end, End::Vertex(parent));
+                    family.records[number].changed |= before != End::Vertex(parent);
                 }
             }
         }
+        // The others are not needed any more.
         for number in by_child.into_values() {
-            if !used_records.contains(&number) {
-                family.records[number].alive = false;
-            }
+            family.records[number].alive = false;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result};
 use crate::geometry::{AddedPiece, Geometry};
-use crate::indexes::{Objects, count_objects, manifest_bytes};
+use crate::indexes::{Objects, has_references, index_path, manifest_bytes};
 use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, MAX_OBJECT_REFERENCES};
 use crate::rebuild::{ChangedObject, Tally};
 
@@ -41,22 +41,18 @@ impl Geometry {
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         manifests.extend(self.added_manifests(rank)?);
         let objects = &mut self.objects;
-        let grew = objects.add_rows(&self.path, keep_rows)?;
+        let grew = objects.add_rows(keep_rows)?;
         for (object, blob) in manifests {
             if objects.has_row(object) {
                 objects.manifests.rows.change()[num::usize_from_u32(object)] = blob;
             }
         }
-        self.finish_object_columns(grew, tally);
-        self.objects.flush(&self.path, out)?;
+        objects.finish_columns(grew, tally);
         self.set_vertex_counts(counted, changed, self.objects.manifests.len())?;
-        if !self.object_columns.is_empty() {
+        if !self.objects.columns.is_empty() {
             self.ensure_group("object_attributes", out)?;
         }
-        for column in &mut self.object_columns {
-            column.array.flush(out, false)?;
-        }
-        Ok(())
+        self.objects.flush(out)
     }
 
     /// Encodes the manifests of unchanged objects whose fragments were renumbered.
@@ -137,18 +133,17 @@ impl Geometry {
         });
         objects.collect()
     }
+}
 
-    /// Gives the columns of objects the rows of the index, with the fill value for removed objects,
-    /// and counts the objects whose values changed.
-    fn finish_object_columns(&mut self, grew: bool, tally: &mut Tally) {
-        let objects = &self.objects;
-        let count = objects.manifests.len();
+impl Objects {
+    /// Gives the columns the rows of the index, with the fill value for removed objects, and counts
+    /// the objects whose values changed.
+    fn finish_columns(&mut self, grew: bool, tally: &mut Tally) {
+        let count = self.manifests.len();
         // Objects that were added and removed may have values and no rows.
-        let is_other = grew || num::usize_from_u32(objects.count) > count;
-        for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
-            for (number, state) in
-                objects.known.iter().filter(|(number, _)| objects.has_row(**number))
-            {
+        let is_other = grew || num::usize_from_u32(self.count) > count;
+        for column in self.columns.iter_mut().filter(|column| !column.is_kept()) {
+            for (number, state) in self.known.range(..num::index_u32(count)) {
                 let is_changed = column.is_row_changed(*number);
                 // The rows of objects that were removed before stay as they are.
                 if !state.exists && (state.existed || is_changed) {
@@ -162,14 +157,12 @@ impl Geometry {
             }
         }
     }
-}
 
-impl Objects {
     /// Appends rows for new objects. Returns whether there were any.
     ///
     /// Rows are in the order of creation, including objects that were removed again, so that ids ascend with rows as they
     /// do at levels built from these.
-    fn add_rows(&mut self, path: &str, keep_rows: bool) -> Result<bool> {
+    fn add_rows(&mut self, keep_rows: bool) -> Result<bool> {
         let mut added = num::index_u32(self.manifests.len())..self.count;
         if !keep_rows && !added.clone().any(|number| self.exists(number)) {
             return Ok(false);
@@ -177,13 +170,13 @@ impl Objects {
         let grew = !added.is_empty();
         added.try_for_each(|number| {
             self.manifests.rows.now.extend([manifest_bytes(self.rank, [])?]);
-            self.set_id(path, number, self.id(number))
+            self.set_id(number, self.id(number))
         })?;
         Ok(grew)
     }
 
     /// Sets the id of the last row, which is new.
-    pub(crate) fn set_id(&mut self, path: &str, row: u32, id: i64) -> Result<()> {
+    pub(crate) fn set_id(&mut self, row: u32, id: i64) -> Result<()> {
         if self.ids.is_none() && id == i64::from(row) {
             return Ok(()); // the row is the id
         }
@@ -191,7 +184,7 @@ impl Objects {
             Some(ids) => ids,
             None => {
                 // From this row on, ids differ from rows: create the list of ids.
-                let mut ids = DenseArray::create_ids(&format!("{path}/object_index"))?;
+                let mut ids = DenseArray::create_ids(&index_path(&self.path))?;
                 ids.set_ids(0, 0..i64::from(row));
                 if self.manifests.table.is_none() {
                     self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
@@ -203,17 +196,21 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes manifests, ids, and the document of the index.
-    pub(crate) fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
+    /// Writes manifests, ids, columns, and the document of the index.
+    pub(crate) fn flush(&mut self, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
         let count = self.manifests.len();
         let attrs = &mut self.doc["attributes"];
-        count_objects(attrs, &self.manifests, self.is_new);
+        attrs["num_objects"] = json!(count);
+        if self.is_new || attrs.get("num_present").is_some() {
+            let present = self.manifests.rows.now.iter().filter(|row| has_references(row));
+            attrs["num_present"] = json!(present.count());
+        }
         if let Some(ids) = &self.ids {
             attrs["object_ids_sorted"] = json!(num::i64s_from_le(&ids.bytes.now).is_sorted());
         }
         if self.doc != before || self.is_new && count > 0 {
-            out.put_doc(&format!("{path}/object_index"), &self.doc)?;
+            out.put_doc(&index_path(&self.path), &self.doc)?;
         }
         if count > 0 || !self.is_new {
             self.manifests.flush(out, MAX_INDEX_CHUNK_ROWS)?;
@@ -221,7 +218,7 @@ impl Objects {
                 ids.flush(out, true)?;
             }
         }
-        Ok(())
+        self.columns.iter_mut().try_for_each(|column| column.array.flush(out, false))
     }
 }
 

@@ -21,7 +21,7 @@ use zvf_publish::{KeyedFolder, PreparedFile};
 use zvf_store::{Objects, SeenVersion};
 
 use crate::changes::{Blob, Changes};
-use crate::error::{EditError, Result};
+use crate::error::{At, Result};
 pub(crate) use zvf_store::block_on;
 
 /// Objects by key.
@@ -49,10 +49,6 @@ pub(crate) struct PutRequest<'a> {
 /// Files that are written and are renamed into place once the record exists.
 pub(crate) type PreparedFiles = HashMap<String, PreparedFile>;
 
-fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
-    move |error| EditError::from(error).with_place(key)
-}
-
 impl Medium {
     pub(crate) const fn is_folder(&self) -> bool {
         matches!(self, Self::Folder(_))
@@ -74,7 +70,7 @@ impl Medium {
         objects: impl AsyncFnOnce(&Objects) -> zvf_error::Result<T>,
     ) -> Result<T> {
         match self {
-            Self::Folder(asked) => folder(asked).map_err(with_key(key)),
+            Self::Folder(asked) => folder(asked).at(key),
             Self::Objects(asked) => Ok(block_on(objects(asked))?),
         }
     }
@@ -94,7 +90,7 @@ impl Medium {
         match opened {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Blob::Held(Bytes::new())),
             opened => {
-                let (len, file) = opened.map_err(with_key(key))?;
+                let (len, file) = opened.at(key)?;
                 Ok(Blob::Written(Arc::new(Mutex::new(file)), 0, saturating_usize(len)))
             }
         }
@@ -114,7 +110,7 @@ impl Medium {
             Self::Folder(folder) => keys
                 .iter()
                 .map(|key| {
-                    let bytes = folder.get(key).map_err(with_key(key))?;
+                    let bytes = folder.get(key).at(key)?;
                     Ok(bytes.map(|bytes| CurrentObject { bytes, version: None }))
                 })
                 .collect(),
@@ -201,18 +197,18 @@ impl Medium {
                     }
                     // Keep the order of the puts: flush the files that are not prepared first.
                     if file.is_some() || rest.len() == MAX_REQUESTS {
-                        folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
+                        folder.put_all(&std::mem::take(&mut rest)).at("store")?;
                     }
                     match file.map(PreparedFile::put) {
                         // Another process removed the temporary file, or its empty folder, as
                         // garbage.
                         Some(Err(error)) if error.kind() == ErrorKind::NotFound => {
-                            folder.put(put.key, put.bytes.read()?).map_err(with_key(put.key))?;
+                            folder.put(put.key, put.bytes.read()?).at(put.key)?;
                         }
-                        done => done.transpose().map(drop).map_err(with_key(put.key))?,
+                        done => done.transpose().map(drop).at(put.key)?,
                     }
                 }
-                folder.put_all(&rest).map_err(with_key("store"))?;
+                folder.put_all(&rest).at("store")?;
                 Ok(true)
             }
             Self::Objects(objects) => {
@@ -231,9 +227,7 @@ impl Medium {
     /// Removes objects. Missing ones are no error.
     pub(crate) fn delete(&self, keys: &[&str]) -> Result<()> {
         match self {
-            Self::Folder(folder) => {
-                keys.iter().try_for_each(|key| folder.delete(key).map_err(with_key(key)))
-            }
+            Self::Folder(folder) => keys.iter().try_for_each(|key| folder.delete(key).at(key)),
             Self::Objects(_) if keys.is_empty() => Ok(()),
             Self::Objects(objects) => {
                 let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
@@ -253,7 +247,7 @@ impl Medium {
         let Self::Folder(folder) = self else { return Ok(PreparedFiles::new()) };
         let files = changes.keys.iter().filter_map(|(key, blob)| Some((key, blob.as_ref()?)));
         let prepare = |(key, blob): (&String, &Blob)| {
-            Ok((key.clone(), folder.prepare(key, blob.read()?).map_err(with_key(key))?))
+            Ok((key.clone(), folder.prepare(key, blob.read()?).at(key)?))
         };
         files.map(prepare).collect()
     }
@@ -261,7 +255,7 @@ impl Medium {
     /// Syncs the folders of these objects, so that their names survive a power loss.
     pub(crate) fn sync<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         match self {
-            Self::Folder(folder) => folder.sync_folders(keys).map_err(with_key("store")),
+            Self::Folder(folder) => folder.sync_folders(keys).at("store"),
             Self::Objects(_) => Ok(()), // a confirmed put is durable
         }
     }

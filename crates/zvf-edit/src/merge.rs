@@ -15,6 +15,7 @@ use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::RowColumn;
+use crate::kept_columns::OBJECT_ID;
 use crate::links::loose_end_error;
 use crate::new_column::NewColumn;
 use crate::new_rows::NewRows;
@@ -101,7 +102,7 @@ impl Geometry {
                 data.parents.insert(i, *parent);
             }
         }
-        for column in self.object_columns.iter().filter(|column| !column.is_kept()) {
+        for column in self.objects.columns.iter().filter(|column| !column.is_kept()) {
             let row = Some(column.row(object)).filter(|row| !column.is_absent(row));
             let value = row.map_or(Json::Null, |row| row_json(&column.ty, row));
             let scalar = column.ty.scalar;
@@ -127,10 +128,10 @@ impl Transaction {
         for theirs in &mut source.kinds {
             let kind = self.find_kind(Some(theirs.kind.token()))?;
             let mut columns = theirs.fragment_columns.iter();
-            let is_lost = columns.any(|column| column.name != "object_id" && !column.is_kept());
+            let is_lost = columns.any(|column| column.name != OBJECT_ID && !column.is_kept());
             refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
             let has_objects = !self.kinds[kind].existing_objects().is_empty();
-            let columns = &theirs.object_columns;
+            let columns = &theirs.objects.columns;
             self.add_missing_columns(Scope::Object, kind, columns, has_objects)?;
             theirs.load_all_values()?;
             let mut sorted = match theirs.is_sortable() {
@@ -260,7 +261,7 @@ impl Transaction {
         has_rows: bool,
     ) -> Result<()> {
         for theirs in columns.iter().filter(|column| !column.is_kept()) {
-            if !self.column_exists(scope, kind, &theirs.name) {
+            if self.find_column(scope, kind, &theirs.name).is_none() {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
                 if ty.scalar.kind() == DtypeKind::Bool && has_rows {
                     return refused(format!(

@@ -22,13 +22,12 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
-use crate::indexes::RowColumn;
+use crate::indexes::{RowColumn, columns_path};
 use crate::links::LinkColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar, to_json};
-use crate::stored_column::need_mut;
 use crate::transaction::{OperationResult, Transaction};
 
 /// Rows in a chunk of a new column of objects.
@@ -261,10 +260,10 @@ impl Transaction {
 impl Geometry {
     fn create_object_column(&mut self, column: NewColumn) -> Result<()> {
         let count = num::usize_from_u32(self.objects.count);
-        let folder = format!("{}/object_attributes", self.path);
+        let folder = columns_path(&self.path);
         let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
         let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;
-        let columns = self.object_columns.iter().map(|column| &column.array);
+        let columns = self.objects.columns.iter().map(|column| &column.array);
         for like in self.objects.ids.iter().chain(columns) {
             if !array.stored.is_sharded() {
                 array.stored.shard_like(&like.stored)?;
@@ -275,7 +274,7 @@ impl Geometry {
             array.set_row(num::usize_from_u32(number), &fill);
         }
         array.bytes.settle();
-        self.object_columns.push(RowColumn { name, array, ty });
+        self.objects.columns.push(RowColumn { name, array, ty });
         Ok(())
     }
 }
@@ -381,7 +380,7 @@ impl Transaction {
                 None => id.to_string(),
                 Some(on) => {
                     let name = path_segment(on.strip_prefix("object.").unwrap_or(on)).into_owned();
-                    if !self.column_exists(Scope::Object, kind, &name) {
+                    if self.find_column(Scope::Object, kind, &name).is_none() {
                         return Err(missing_column_error("objects", &name));
                     }
                     let Some(text) = self.kinds[kind].object_text(object, &name) else { continue };
@@ -411,7 +410,7 @@ impl Transaction {
             if !self.kinds[kind].has_objects {
                 continue;
             }
-            if self.column_exists(Scope::Object, kind, &name) {
+            if self.find_column(Scope::Object, kind, &name).is_some() {
                 if !join.replace {
                     return refused(format!(
                         "objects have a column {name:?} already; use --replace or --prefix"
@@ -425,13 +424,13 @@ impl Transaction {
             let column = NewColumn { name: name.clone(), fill: ty.sentinel(), ty, attrs };
             self.create_column(Scope::Object, kind, column)?;
             self.mark_column(Scope::Object, kind, &name);
-            let Geometry { objects, object_columns, .. } = &mut self.kinds[kind];
-            let column = need_mut(object_columns, &name, "objects")?;
+            let objects = &mut self.kinds[kind].objects;
+            let created = objects.columns.len() - 1;
             for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
-                if let Some(bytes) = column.ty.encode(&value)? {
+                if let Some(bytes) = objects.columns[created].ty.encode(&value)? {
                     objects.know(*object);
-                    column.set_row(*object, &bytes);
+                    objects.columns[created].set_row(*object, &bytes);
                 }
             }
         }

@@ -143,10 +143,10 @@ impl Transaction {
         for (name, value) in values.into_iter().flatten() {
             self.set_object_value(kind, object, name, value)?;
         }
-        let Geometry { object_columns, objects, .. } = &self.kinds[kind];
+        let objects = &self.kinds[kind].objects;
         let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
         let is_missing = |column: &&RowColumn| !column.can_be_absent() && !is_given(&column.name);
-        match object_columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
+        match objects.columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
             None => Ok(()),
             Some(column) => {
                 Err(missing_value_error("values", &column.name, &column.ty.scalar.name()))
@@ -164,13 +164,13 @@ impl Transaction {
     ) -> Result<bool> {
         let geometry = &mut self.kinds[kind];
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
-        let column = need_mut(&mut geometry.object_columns, name, "objects")?;
+        let column = need_mut(&mut geometry.objects.columns, name, "objects")?;
         refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
         let row = column.ty.encode_or(&column.array.fill, name, value)?;
         let is_other = column.row(object) != row;
         if is_other {
-            geometry.objects.know(object);
             column.set_row(object, &row);
+            geometry.objects.know(object);
         }
         Ok(is_other)
     }
@@ -294,7 +294,7 @@ impl Transaction {
 
     /// Copies the values of an object to another.
     pub(crate) fn copy_values(&mut self, kind: usize, from: u32, to: u32) {
-        let columns = self.kinds[kind].object_columns.iter_mut();
+        let columns = self.kinds[kind].objects.columns.iter_mut();
         for column in columns.filter(|column| !column.is_kept()) {
             let row = column.row(from).to_vec();
             column.set_row(to, &row);

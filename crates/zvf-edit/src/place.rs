@@ -193,7 +193,7 @@ pub(crate) fn journal_folder(store: &Path) -> Result<PathBuf> {
         if matches!(error, PublishError::NoName(_)) {
             return EditError::unsupported(format!("{place}: {error}"));
         }
-        EditError::from(zvf_error::Error::from(error)).with_place(&place.to_string())
+        EditError::from(error).with_place(&place.to_string())
     })
 }
 

@@ -12,7 +12,7 @@ use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
-use crate::snapshot::{mark_journal, read_doc};
+use crate::snapshot::read_doc;
 use crate::transaction::{Named, NamedRow, Transaction};
 
 /// The changes and the report of a commit.
@@ -62,9 +62,7 @@ impl Transaction {
             }
         }
         if !changes.is_empty() {
-            if self.snap.journal.pinned.is_none() {
-                mark_journal(&mut root);
-            }
+            self.snap.journal.mark(&mut root);
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.put_doc("", &root)?;
             self.drop_unchanged(&mut changes, &mut before)?;

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
+use crate::cell_column::encode_spans;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
@@ -141,7 +141,7 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
 type ChunkPayload = Vec<Vec<u8>>;
 
 /// A future fragment of a rebuilt chunk.
-pub(crate) struct Piece {
+pub(crate) struct NewFragment {
     /// The sort key: whether it has no object, the least id of its objects, then its index among their pieces.
     key: (bool, i64, usize),
     /// The unchanged objects that name it.
@@ -152,7 +152,7 @@ pub(crate) struct Piece {
     pub(crate) vertices: Vec<Vid>,
 }
 
-impl Piece {
+impl NewFragment {
     fn new(key: (bool, i64, usize), vertices: Vec<Vid>) -> Self {
         Self { key, owners: Vec::new(), changed: None, old: None, vertices }
     }
@@ -332,7 +332,7 @@ impl Geometry {
     }
 
     /// Stages the payloads of a chunk with these fragments. Returns its key.
-    fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
+    fn put_pieces(&mut self, chunk: u32, pieces: &[NewFragment]) -> Result<Chunk> {
         let payload = self.chunk_payload(chunk, pieces)?;
         let key = self.chunk_keys[chunk].clone();
         self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));
@@ -367,7 +367,7 @@ impl Geometry {
         owners: &FragmentOwners,
         touched: &HashSet<u32>,
         changed: &[ChangedPiece<'_>],
-    ) -> Result<Vec<Piece>> {
+    ) -> Result<Vec<NewFragment>> {
         if !self.has_objects {
             return self.bin_pieces(chunk);
         }
@@ -375,14 +375,14 @@ impl Geometry {
             changed.iter().flat_map(|(.., vertices)| vertices.iter().copied()).collect();
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
         for (object, n, vertices) in changed {
-            let piece = Piece::new((false, self.objects.id(*object), *n), vertices.to_vec());
-            pieces.push(Piece { changed: Some((*object, *n)), ..piece });
+            let piece = NewFragment::new((false, self.objects.id(*object), *n), vertices.to_vec());
+            pieces.push(NewFragment { changed: Some((*object, *n)), ..piece });
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
         if !arrived.is_empty() {
             match pieces.iter_mut().find(|piece| piece.key.0) {
                 Some(piece) => piece.vertices.extend(arrived),
-                None => pieces.push(Piece::new((true, 0, 0), arrived)), // the only one without an object
+                None => pieces.push(NewFragment::new((true, 0, 0), arrived)), // the only one without an object
             }
         }
         pieces.sort_by_key(|piece| piece.key);
@@ -396,7 +396,7 @@ impl Geometry {
         owners: &FragmentOwners,
         touched: &HashSet<u32>,
         claimed: &HashSet<Vid>,
-    ) -> Result<Vec<Piece>> {
+    ) -> Result<Vec<NewFragment>> {
         let mut pieces = Vec::new();
         for (n, (fragment, list)) in (0_u32..).zip(self.chunks[&chunk].fragments.iter()).enumerate()
         {
@@ -420,8 +420,8 @@ impl Geometry {
             }
             let first_id = still.iter().map(|object| self.objects.id(*object)).min();
             let key = first_id.map_or((true, 0, n), |id| (false, id, n));
-            let piece = Piece::new(key, vertices);
-            pieces.push(Piece { owners: still, old: Some(fragment), ..piece });
+            let piece = NewFragment::new(key, vertices);
+            pieces.push(NewFragment { owners: still, old: Some(fragment), ..piece });
         }
         Ok(pieces)
     }
@@ -437,18 +437,14 @@ impl Geometry {
     }
 
     /// Encodes the payloads of a chunk with these fragments.
-    pub(crate) fn chunk_payload(&self, chunk: u32, pieces: &[Piece]) -> Result<ChunkPayload> {
+    pub(crate) fn chunk_payload(&self, chunk: u32, pieces: &[NewFragment]) -> Result<ChunkPayload> {
         let beside = 2 + self.columns.len();
         let mut payload: ChunkPayload = vec![Vec::new(); beside + self.fragment_columns.len()];
         if pieces.iter().all(|piece| piece.vertices.is_empty()) {
             return Ok(payload);
         }
-        let mut index = FragmentIndexBuilder::new();
-        let mut row = 0_u64;
+        payload[1] = encode_spans(pieces.iter().map(|piece| to_u64(piece.vertices.len())))?;
         for piece in pieces {
-            let count = to_u64(piece.vertices.len());
-            index.push_range(row, count)?;
-            row += count;
             for v in &piece.vertices {
                 payload[0].extend_from_slice(self.position_bytes(*v));
             }
@@ -456,7 +452,6 @@ impl Geometry {
                 bytes.extend(self.fragment_value(c, chunk, piece)?);
             }
         }
-        payload[1] = index.encode();
         for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
             let mut vertices = pieces.iter().flat_map(|piece| &piece.vertices);
             if column.is_loaded {
@@ -480,7 +475,7 @@ impl Geometry {
     }
 
     /// Returns the fragments of a chunk without objects: one for each bin, rows that stay before new rows.
-    fn bin_pieces(&self, chunk: u32) -> Result<Vec<Piece>> {
+    fn bin_pieces(&self, chunk: u32) -> Result<Vec<NewFragment>> {
         // A bin without vertices has a fragment as well.
         let bins = checked_usize(self.bins.count())
             .or_unsupported(|| "a chunk has more bins than memory has bytes".to_owned())?;
@@ -510,26 +505,19 @@ impl Geometry {
         }
         let pieces = lists.into_iter().enumerate().map(|(bin, mut list)| {
             list.sort_unstable();
-            Piece::new((true, 0, bin), list.into_iter().map(|(_, _, v)| v).collect())
+            NewFragment::new((true, 0, bin), list.into_iter().map(|(_, _, v)| v).collect())
         });
         Ok(pieces.collect())
     }
 
     /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
-    fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
+    fn fragment_value(&self, column: usize, chunk: u32, piece: &NewFragment) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
-        if column.is_kept() {
-            return self.piece_segment(piece);
-        }
-        if column.name == "object_id" {
-            let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => self.objects.id(object),
-                (None, [owner]) => self.objects.id(*owner),
-                (None, []) => -1,
-                (None, _) => -2,
-            };
-            let bytes = column.ty.scalar.encode_id(owner);
-            return bytes.at(&column.array.path);
+        let changed = piece.changed.map(|(object, _)| [object]);
+        let owners = changed.as_ref().map_or(&*piece.owners, |object| object);
+        let kept = self.objects.owner_value((&column.name, &column.ty), owners);
+        if let Some(value) = kept.at(&column.array.path)? {
+            return Ok(value);
         }
         let came_from = || -> Option<(u32, u32)> {
             if let Some(old) = piece.old {

@@ -19,15 +19,16 @@ use crate::commit::{CommitResult, commit_rewrite, open_store_journal, report_com
 use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, open_row_column, open_row_columns, read_count};
+use crate::indexes::{
+    Objects, columns_path, index_path, open_row_column, open_row_columns, read_count,
+};
 use crate::journal::Journal;
-use crate::kept_columns::SEGMENT_ID;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_array::{DENSE_LAYOUT, RowArray};
-use crate::snapshot::{mark_journal, parse_doc, read_doc};
+use crate::snapshot::{parse_doc, read_doc};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -82,9 +83,7 @@ fn commit_rewritten(
     }
     let root = changes.get("zarr.json")?.flatten();
     let mut root = root.map_or_else(|| Ok(transaction.root.clone()), |root| parse_doc(&root))?;
-    if journal.pinned.is_none() {
-        mark_journal(&mut root);
-    }
+    journal.mark(&mut root);
     changes.put_doc("", &root)?;
     transaction.drop_unchanged(&mut changes, &mut before)?;
     let message = Some(operation.to_owned());
@@ -142,7 +141,7 @@ impl Transaction {
         if is_first || block["preserves_object_ids"] == true {
             self.renumber_index(path, numbering, changes)?;
         } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
-            self.renumber_sources(&format!("{path}/object_attributes"), name, new, changes)?;
+            self.renumber_sources(&columns_path(path), name, new, changes)?;
         }
         let old = level.clone();
         let attributes = &mut level["attributes"];
@@ -171,9 +170,8 @@ impl Transaction {
         numbering: &Numbering,
         changes: &mut Changes,
     ) -> Result<()> {
-        let index = format!("{path}/object_index");
-        let axes = self.kinds[0].axes;
-        let Some(mut objects) = Objects::open(&self.snap, &index, axes)? else { return Ok(()) };
+        let (index, axes) = (index_path(path), self.kinds[0].axes);
+        let Some(mut objects) = Objects::open(&self.snap, path, axes)? else { return Ok(()) };
         let (count, manifests) = (numbering.rows.len(), &mut objects.manifests);
         let row = |row: &usize| manifests.rows.now.get(*row).cloned();
         let rows = numbering.rows.iter().map(row).collect::<Option<_>>();
@@ -192,18 +190,16 @@ impl Transaction {
                 ));
             }
         }
-        objects.flush(path, changes)?;
-        let mut segments = None;
-        for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
+        objects.columns = open_row_columns(&self.snap, &columns_path(path), |_name| true)?;
+        for column in &mut objects.columns {
             let (old, size) = (&column.array.bytes.now, column.array.size);
             let row = |row: &usize| old.get(row * size..(row + 1) * size);
             let rows = numbering.rows.iter().map(|at| row(at).unwrap_or(&column.array.fill));
             let rows = rows.collect::<Vec<_>>().concat();
             *column.array.bytes.change() = rows;
-            column.array.flush(changes, false)?;
-            segments = if column.name == SEGMENT_ID { Some(column) } else { segments };
         }
-        objects.write_fragments((&self.snap, path), None, segments.as_ref(), changes)
+        objects.flush(changes)?;
+        objects.write_fragments(&self.snap, None, changes)
     }
 
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.
@@ -256,7 +252,7 @@ pub fn rewrite_manifests(store: impl Into<Place>, dense: bool) -> Result<Json> {
 
 impl Transaction {
     fn convert_index(&self, level: &str, dense: bool, changes: &mut Changes) -> Result<()> {
-        let index = format!("{level}/object_index");
+        let index = index_path(level);
         let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
             return Ok(());
         };

@@ -24,7 +24,7 @@ use crate::error::{EditError, Result, fail, unsupported};
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::snapshot::{Snapshot, mark_journal, parse_doc};
+use crate::snapshot::{Snapshot, parse_doc};
 use crate::store_copy::{StoreCopy, compare};
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
@@ -175,9 +175,7 @@ fn commit_differences(
     if !next_id.is_null() {
         root["attributes"]["zvf"]["next_id"] = next_id.clone();
     }
-    if journal.pinned.is_none() {
-        mark_journal(&mut root);
-    }
+    journal.mark(&mut root);
     changes.keys.remove(ROOT);
     if root != old {
         before.insert(ROOT.to_owned(), Some(stored));

@@ -16,7 +16,7 @@ use crate::geometry::Geometry;
 use crate::new_rows::{checked_index, parse_vector, read_members};
 use crate::numbers::{NONE, Vid};
 use crate::scalar::parse_number;
-use crate::stored_column::{find, position};
+use crate::stored_column::find;
 use crate::transaction::{NamedRow, Transaction};
 
 /// The result of a selector.
@@ -313,20 +313,15 @@ impl Transaction {
         scopes: &[Scope],
     ) -> Result<()> {
         for column in predicate.columns() {
+            let ty = self.find_column(column.scope, kind, &column.name);
+            let ty = ty.filter(|_| scopes.contains(&column.scope));
+            let is_absent = ty.is_none_or(|ty| column.index >= ty.width);
             let geometry = &mut self.kinds[kind];
-            let at = position(&geometry.columns, &column.name);
-            let at = at.filter(|_| column.scope == Scope::Vertex);
-            at.map_or(Ok(()), |at| geometry.load_values(at))?;
-            let width = match column.scope {
-                scope if !scopes.contains(&scope) => None,
-                Scope::Vertex => at.map(|at| geometry.columns[at].ty.width),
-                Scope::Object => {
-                    find(&geometry.object_columns, &column.name).map(|stored| stored.ty.width)
-                }
-                Scope::Fragment | Scope::Group | Scope::Link => None,
-            };
-            if width.is_none_or(|width| column.index >= width) {
+            if is_absent {
                 return refused(format!("where: there is no column {column} of {}", geometry.kind));
+            }
+            if column.scope == Scope::Vertex {
+                geometry.load_values(geometry.need_column(&column.name)?)?;
             }
             self.read_items.insert(self.column_item(column.scope, kind, &column.name));
         }
@@ -428,7 +423,7 @@ impl Geometry {
 
     /// Returns the value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let Some(object_column) = find(&self.object_columns, &column.name) else {
+        let Some(object_column) = find(&self.objects.columns, &column.name) else {
             return Value::Null;
         };
         let row = object_column.row(object);

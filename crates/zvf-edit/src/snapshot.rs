@@ -18,7 +18,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::Object;
 use zvf_metadata::arrays::ArrayAttributes;
-use zvf_store::record::{JOURNAL_VERSION, RECENT_COMMITS, RecordKey, StagedSpan};
+use zvf_store::record::{RECENT_COMMITS, RecordKey, StagedSpan};
 
 use crate::changes::{Blob, Changes, KeyContents, read_blob};
 use crate::error::{At, OrFail, Result, fail, foreign_change_error, missing_commit_error};
@@ -287,11 +287,6 @@ impl Changes {
 
 pub(crate) fn doc_key(path: &str) -> String {
     if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
-}
-
-/// Marks the root document of a store that has a journal.
-pub(crate) fn mark_journal(root: &mut Json) {
-    root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
 }
 
 /// Serializes a document.

@@ -1,6 +1,5 @@
 //! The transaction id, writer and time of a commit.
 
-use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,15 +9,9 @@ use crate::error::{EditError, Result};
 
 /// Returns a unique transaction id.
 pub(crate) fn new_txid() -> String {
-    let random = || {
-        let mut bytes = [0_u8; 16];
-        let filled = File::open("/dev/urandom")
-            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-        filled.map(|()| u128::from_le_bytes(bytes))
-    };
-    // Where there is no such file, a hash with a random key.
-    let hashed = || u128::from(RandomState::new().hash_one(std::process::id()));
-    format!("{:032x}", random().unwrap_or_else(|_error| (hashed() << 64) | hashed()))
+    // The system seeds each state with new random values.
+    let half = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", half(), half())
 }
 
 /// Returns the user and the process that write.

@@ -20,10 +20,9 @@ pub(crate) struct StoreCopy {
     _scratch: ScratchDir,
     /// Keeps `gc` from the copy, which lies among staged files.
     _staging: Guard,
-    /// The keys of the copy as it was made.
-    keys: BTreeSet<String>,
-    /// The files that are hard links to those of the store, with their inode.
-    linked: BTreeMap<String, u64>,
+    /// The keys of the copy as it was made, with the inode of files that are hard links to those of
+    /// the store.
+    keys: BTreeMap<String, Option<u64>>,
 }
 
 impl StoreCopy {
@@ -36,32 +35,33 @@ impl StoreCopy {
             None => std::env::temp_dir().join("zvf-rewrite"),
         };
         make_folder_of(&beside)?;
-        let scratch = ScratchDir::create_next_to(&disk, &beside).map_err(zvf_error::Error::from)?;
+        let scratch = ScratchDir::create_next_to(&disk, &beside)?;
         let name = journal.place.folder().and_then(Path::file_name);
         let path = scratch.path().join("copy").join(name.unwrap_or("store.zarrvectors".as_ref()));
-        let (keys, linked) = (BTreeSet::new(), BTreeMap::new());
-        let mut copy = Self { path, _scratch: scratch, _staging: staging, keys, linked };
+        let mut copy = Self { path, _scratch: scratch, _staging: staging, keys: BTreeMap::new() };
         let to = copy.folder();
         for key in journal.store.walk("")? {
             if changes.keys.contains_key(&key) {
                 continue;
             }
-            match journal.store.folder() {
+            let linked = match journal.store.folder() {
                 Some(from) => {
                     let (from, to) = (from.path(&key), to.path(&key));
                     make_folder_of(&to)?;
                     disk.link_target(&from, &to)?;
-                    let inode = inode_of(&to).filter(|inode| inode_of(&from) == Some(*inode));
-                    copy.linked.extend(inode.map(|inode| (key.clone(), inode)));
+                    inode_of(&to).filter(|inode| inode_of(&from) == Some(*inode))
                 }
-                None => write_file(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
-            }
-            copy.keys.insert(key);
+                None => {
+                    write_file(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?;
+                    None
+                }
+            };
+            copy.keys.insert(key, linked);
         }
         for (key, bytes) in &changes.keys {
             if let Some(bytes) = bytes {
                 write_file(&to.path(key), &bytes.read()?)?;
-                copy.keys.insert(key.clone());
+                copy.keys.insert(key.clone(), None);
             }
         }
         Ok(copy)
@@ -99,7 +99,8 @@ impl StoreCopy {
         };
         let is_known = |key: &&String| key.ends_with("zarr.json") || key.contains("/c/");
         let mut arrays: BTreeMap<&str, bool> = BTreeMap::new(); // whether cells of them may go
-        for key in self.keys.difference(after).filter(is_known) {
+        let gone = self.keys.keys().filter(|key| !after.contains(*key));
+        for key in gone.filter(is_known) {
             let is_link = key.split('/').any(|part| part.starts_with("link"));
             let may_go = match key.split_once("/c/") {
                 _ if levels && (is_link || zvf_pyramid::belongs_to_levels(key)) => true,
@@ -132,8 +133,8 @@ impl StoreCopy {
 
     /// Returns whether a file is still the hard link to that of the store.
     fn is_linked(&self, key: &str) -> bool {
-        let inode = self.linked.get(key);
-        inode.is_some() && inode.copied() == inode_of(&self.path.join(key))
+        let inode = self.keys.get(key).copied().flatten();
+        inode.is_some() && inode == inode_of(&self.path.join(key))
     }
 }
 

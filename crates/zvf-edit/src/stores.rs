@@ -30,13 +30,10 @@ use crate::transaction::Transaction;
 /// taken.
 fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
     let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
-    let begin = || {
-        let lock = TargetLock::acquire(&disk, out)?;
-        let gate = from.place.gate.clone(); // a signal ends the command before the name is there, or not at all
-        StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })
-    };
+    let gate = from.place.gate.clone(); // a signal ends the command before the name is there, or not at all
     check_is_free(out)?;
-    let staging = begin().map_err(zvf_error::Error::from)?;
+    let lock = TargetLock::acquire(&disk, out)?;
+    let staging = StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })?;
     check_is_free(out)?;
     Ok(staging)
 }
@@ -82,7 +79,7 @@ impl StoreContent {
                 root = Some(bytes);
                 return Ok(());
             }
-            Ok(staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?)
+            Ok(staging.put(&format!("{prefix}{key}"), &[bytes])?)
         };
         // A folder has no requests to wait for, and a shard may be large.
         let most = if from.store.is_folder() { 1 } else { COPIED_KEYS };
@@ -98,7 +95,7 @@ impl StoreContent {
             extension.shift_remove("journal");
         }
         let root = doc_bytes(&root)?;
-        Ok(staging.put(&format!("{prefix}{ROOT}"), &[root]).map_err(zvf_error::Error::from)?)
+        Ok(staging.put(&format!("{prefix}{ROOT}"), &[root])?)
     }
 }
 
@@ -145,7 +142,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
         }
     }
     check_read(&journal, &store, snap.head, held.is_some())?;
-    staging.publish().map_err(zvf_error::Error::from)?;
+    staging.publish()?;
     Ok(json!({"store": store.to_string(), "out": out.to_string_lossy(), "head": head}))
 }
 
@@ -190,7 +187,7 @@ pub fn split(
         let splitting = Splitting { snap: Rc::clone(&whole.snap), staging: &staging, half_open };
         splitting.write_parts(whole, &StoreContent::of(&journal)?, &parts)?;
         check_read(&journal, &store, splitting.snap.head, held.is_some())?;
-        staging.publish().map_err(zvf_error::Error::from)?;
+        staging.publish()?;
     }
     let part = |((name, _), file): (&(String, PartContent), &String)| json!({"name": name, "store": folder.join(file).to_string_lossy()});
     let stores: Vec<Json> = named().map(part).collect();
@@ -297,7 +294,7 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<(Parts, u64)> 
 /// Returns one part for each value of a column of objects.
 fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<(Parts, u64)> {
     let name = name.strip_prefix("object.").unwrap_or(name);
-    let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
+    let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.objects.columns);
     if !columns.any(|column| column.name == name) {
         return Err(missing_column_error("objects", name));
     }

@@ -114,9 +114,6 @@ impl Transaction {
                 continue;
             }
             objects.drop_rows(rows);
-            for column in &mut geometry.object_columns {
-                column.array.resize(rows);
-            }
         }
         Ok(())
     }
@@ -144,7 +141,7 @@ impl Geometry {
     }
 
     /// Rebuilds the chunks that have fragments of no object or rows in no fragment, without them.
-    /// Does not keep other chunks in memory.
+    /// Holds one chunk in memory at a time.
     fn rebuild_wasted(&mut self, chunks: &[u32]) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
@@ -208,6 +205,7 @@ impl Geometry {
                 }
             }
             result.chunks.insert(key, became);
+            self.forget_vertices();
         }
         for array in &mut arrays {
             array.flush(&mut result.cells)?;

@@ -19,7 +19,7 @@ use zvf_format::{Class, num};
 use zvf_store::{Backend, CommitNote, CommittedVersion, Objects, OpenOptions, Versions};
 
 use crate::changes::{Blob, Changes, KeyContents};
-use crate::error::{EditError, Result, missing_commit_error, refused};
+use crate::error::{Result, missing_commit_error, refused};
 use crate::medium::{Medium, block_on};
 use crate::options::CommitOptions;
 use crate::stamp::{new_txid, writer_name};
@@ -39,7 +39,7 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// Pins the current version of the address.
     pub(crate) fn open_latest(versions: &Arc<dyn Versions>) -> Result<Self> {
-        let id = ask(versions.latest_version())?;
+        let id = block_on(versions.latest_version())?;
         Ok(Self::new(versions, id))
     }
 
@@ -50,7 +50,7 @@ impl Pinned {
 
     /// Opens the objects of the version, and an empty medium in place of a journal.
     pub(crate) fn open_media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
-        let Backend { store, prefix, .. } = ask(self.versions.open(&self.id))?;
+        let Backend { store, prefix, .. } = block_on(self.versions.open(&self.id))?;
         let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
         Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
     }
@@ -60,7 +60,7 @@ impl Pinned {
         if let Some(history) = self.history.get() {
             return Ok(history);
         }
-        let found = ask(self.versions.history(&self.id))?;
+        let found = block_on(self.versions.history(&self.id))?;
         Ok(self.history.get_or_init(|| found))
     }
 
@@ -135,8 +135,8 @@ impl Pinned {
     /// them.
     fn read_changed_keys(&self, number: u64, options: &OpenOptions) -> Result<Json> {
         let (before, after) = (self.open_at(number - 1)?, self.open_at(number)?);
-        let keys = match ask(self.versions.changed_keys(&before.id, &after.id)) {
-            Err(error) if error.class == Class::Unsupported => return Ok(Json::Null),
+        let keys = match block_on(self.versions.changed_keys(&before.id, &after.id)) {
+            Err(error) if error.class() == Class::Unsupported => return Ok(Json::Null),
             keys => keys?,
         };
         let [(before, _), (after, _)] = [before.open_media(options)?, after.open_media(options)?];
@@ -168,7 +168,7 @@ impl Pinned {
                 format!("at commit {number} there was no store yet; take back fewer commits");
             return refused(text);
         }
-        let keys = ask(self.versions.changed_keys(&then.id, &self.id))?;
+        let keys = block_on(self.versions.changed_keys(&then.id, &self.id))?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let contents = store
             .get_all(&keys)?
@@ -201,15 +201,6 @@ fn commit_properties(
     }
     let properties = [("author".to_owned(), json!(writer_name())), ("zvf".to_owned(), extension)];
     Ok(properties.into_iter().collect())
-}
-
-/// Waits for an answer of a repository. Its errors have no class in front of the message.
-fn ask<T>(answer: impl Future<Output = Result<T, zvf_error::Error>>) -> Result<T> {
-    block_on(answer).map_err(|error| {
-        let (class, text) = (error.class(), error.to_string());
-        let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
-        EditError::new(class, message).with_cause(error)
-    })
 }
 
 /// Maximum length of the properties of a version, as they are read with every list of versions.

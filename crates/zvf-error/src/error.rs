@@ -31,10 +31,10 @@ use zvf_metadata::MetadataError;
 /// assert!(error.to_string().starts_with("LimitExceeded, keys: expected at most 10, found 11; "));
 /// ```
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone, Debug)]
-struct Inner {
+struct ErrorParts {
     class: Class,
     op: Option<&'static str>,
     what: Cow<'static, str>, // empty where the text says it all
@@ -72,7 +72,7 @@ impl Error {
     /// Creates an error from a message that already contains advice.
     #[must_use]
     pub fn custom(class: Class, text: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorParts {
             class,
             op: None,
             what: "".into(),
@@ -323,7 +323,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn sentence(&self) -> String {
-        let Inner { what, text, expected, found, .. } = &*self.0;
+        let ErrorParts { what, text, expected, found, .. } = &*self.0;
         match (expected, found) {
             (Some(expected), Some(found)) => {
                 format!("{what}{text}: expected {expected}, found {found}")
@@ -446,7 +446,7 @@ impl From<io::Error> for Error {
 
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { class, part, span, chunk, object, hint, is_line, .. } = &*self.0;
+        let ErrorParts { class, part, span, chunk, object, hint, is_line, .. } = &*self.0;
         if !is_line {
             write!(f, "{class}")?;
             if let Some(place) = self.key().or(part.as_deref()) {

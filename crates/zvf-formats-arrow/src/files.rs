@@ -14,17 +14,16 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnDescPtr;
 use zvf_error::{Error, Result};
 use zvf_format::num::saturating_usize;
-use zvf_formats::{BatchWriter, Opened, Target, WriteOptions, other_columns};
+use zvf_formats::{BatchWriter, NewFile, OpenedWriter, other_columns};
 use zvf_model::Batch;
 
 use crate::batch::named_record_batch;
 use crate::{Form, from_arrow_error};
 
 /// Opens a writer of batches.
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -> Opened<'a> {
-    let format = if form == Form::Parquet { "Parquet" } else { "Arrow" };
-    let file = RecordFile::new(target.into_file(format)?, form, options.memory);
-    ArrowWriter::new(file, options.first_column).into_sink()
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, form: Form) -> OpenedWriter<'a> {
+    let records = RecordFile::new(file.target, form, file.options.memory);
+    ArrowWriter::new(records, file.options.first_column).into_writer(file.header)
 }
 
 /// A file of record batches, which begins with the first of them.
@@ -69,7 +68,7 @@ impl<W: Write> RecordFile<W> {
     }
 
     /// Ends the file, with an entry of `metadata` in the footer of Parquet.
-    pub(crate) fn finish(self, metadata: Option<KeyValue>) -> Result<W> {
+    pub(crate) fn finish(self, metadata: Option<KeyValue>) -> Result<()> {
         let mut out = match self.encoder {
             Some(Encoder::File(writer)) => writer.into_inner().map_err(from_arrow_error)?,
             Some(Encoder::Stream(writer)) => writer.into_inner().map_err(from_arrow_error)?,
@@ -81,8 +80,7 @@ impl<W: Write> RecordFile<W> {
             }
             None => self.out.ok_or_else(failed_writer_error)?,
         };
-        out.flush()?;
-        Ok(out)
+        Ok(out.flush()?)
     }
 }
 
@@ -147,8 +145,6 @@ impl<W: Write> ArrowWriter<W> {
 }
 
 impl<W: Write> BatchWriter for ArrowWriter<W> {
-    type Out = W;
-
     fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
@@ -159,7 +155,7 @@ impl<W: Write> BatchWriter for ArrowWriter<W> {
         self.file.write(&rows)
     }
 
-    fn finish(self) -> Result<W> {
+    fn finish(self) -> Result<()> {
         self.file.finish(None)
     }
 }
@@ -231,13 +227,18 @@ mod tests {
         numbered.map(|(batch, first)| named_record_batch(&batch, "place", first).unwrap()).collect()
     }
 
+    fn write_two(form: Form) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut writer = begin(&mut file, form);
+        [batch(1), batch(2)].iter().try_for_each(|batch| writer.write(batch)).unwrap();
+        writer.finish().unwrap();
+        file
+    }
+
     #[test]
     fn parquet_reads_back() {
-        let mut writer = begin(Vec::new(), Form::Parquet);
-        writer.write(&batch(1)).unwrap();
-        writer.write(&batch(2)).unwrap();
-        let file = bytes::Bytes::from(writer.finish().unwrap());
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let file = write_two(Form::Parquet);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file)).unwrap();
         let expected = rows([batch(1), batch(2)]);
         assert_eq!(reader.schema().fields(), expected[0].schema().fields());
         let found: Vec<RecordBatch> =
@@ -267,16 +268,10 @@ mod tests {
     #[test]
     fn arrow_reads_back() {
         let batches = || [batch(1), batch(2)];
-        let mut file = begin(Vec::new(), Form::File);
-        let mut stream = begin(Vec::new(), Form::Stream);
-        for batch in batches() {
-            file.write(&batch).unwrap();
-            stream.write(&batch).unwrap();
-        }
-        let file = io::Cursor::new(file.finish().unwrap());
+        let file = io::Cursor::new(write_two(Form::File));
         let file = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
         assert_eq!(file.collect::<Result<Vec<_>, _>>().unwrap(), rows(batches()));
-        let stream = io::Cursor::new(stream.finish().unwrap());
+        let stream = io::Cursor::new(write_two(Form::Stream));
         let stream = arrow_ipc::reader::StreamReader::try_new(stream, None).unwrap();
         assert_eq!(stream.collect::<Result<Vec<_>, _>>().unwrap(), rows(batches()));
     }
@@ -298,7 +293,9 @@ mod tests {
     #[test]
     fn writes_an_empty_file_without_a_batch() {
         for form in [Form::File, Form::Parquet] {
-            assert!(begin(Vec::new(), form).finish().unwrap().is_empty());
+            let mut file = Vec::new();
+            begin(&mut file, form).finish().unwrap();
+            assert!(file.is_empty());
         }
     }
 

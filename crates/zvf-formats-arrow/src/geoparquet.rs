@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::crs::{code_of, is_wgs84, utm_projjson};
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, FieldBuilder, Opened, Target, WriteOptions,
+    FeatureShape, FeatureSink, FeatureWriter, FieldBuilder, NewFile, OpenedWriter, Target,
     cannot_hold, free_name,
 };
 use zvf_model::Field;
@@ -23,23 +23,48 @@ use crate::column::attribute_array;
 use crate::files::RecordFile;
 use crate::{Form, from_arrow_error, wkb};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -> Opened<'a> {
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, form: Form) -> OpenedWriter<'a> {
+    let NewFile { target, options, header } = file;
     let format = if form == Form::Parquet { "GeoParquet" } else { "GeoArrow" };
-    let sink = Out {
-        file: RecordFile::new(target.into_file(format)?, form, options.memory),
-        form,
-        fields: Vec::new(),
-        wkb: Vec::new(),
-        summary: GeometrySummary::new(),
-        crs: Json::Null,
-        geometry: String::new(),
-    };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, format)))
+    FeatureWriter::open(header, options, format, |fields| {
+        let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
+        let (crs, loss) = choose_crs(header, form);
+        let sink = Out {
+            file: RecordFile::new(target, form, options.memory),
+            fields: FieldBuilder::list(fields),
+            wkb: Vec::new(),
+            summary: GeometrySummary::new(),
+            crs,
+            geometry: free_name("geometry", "geometry_", is_taken),
+        };
+        Ok((sink, loss.into_iter().collect()))
+    })
+}
+
+/// Returns the CRS that a file states, and the loss of one that it cannot state.
+fn choose_crs(header: &Header, form: Form) -> (Json, Option<Loss>) {
+    match &header.crs {
+        Some(crs @ Json::Object(_)) => (crs.clone(), None),
+        Some(Json::String(name)) if is_wgs84(name) => (Json::from("OGC:CRS84"), None),
+        Some(text) if form != Form::Parquet => (text.clone(), None), // of any form
+        Some(text) => {
+            let code = code_of(text);
+            let known = code.as_ref().and_then(|(org, code)| (org == "EPSG").then_some(*code));
+            if let Some(known) = known.and_then(utm_projjson) {
+                return (known, None);
+            }
+            let name = code.map_or_else(String::new, |(org, code)| format!(" {org}:{code}"));
+            let loss = Loss::new(format!(
+                "the CRS{name} is not stated: it is known as text, and GeoParquet wants PROJJSON"
+            ));
+            (Json::Null, Some(loss))
+        }
+        None => (Json::Null, None),
+    }
 }
 
 struct Out<'a> {
     file: RecordFile<Target<'a>>,
-    form: Form,
     fields: Vec<FieldBuilder>,
     wkb: Vec<Vec<u8>>,
     summary: GeometrySummary,
@@ -124,31 +149,6 @@ impl Out<'_> {
 }
 
 impl FeatureSink for Out<'_> {
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
-        let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
-        self.geometry = free_name("geometry", "geometry_", is_taken);
-        self.fields = FieldBuilder::list(fields);
-        let mut losses = Vec::new();
-        self.crs = match &header.crs {
-            Some(crs @ Json::Object(_)) => crs.clone(),
-            Some(Json::String(name)) if is_wgs84(name) => Json::from("OGC:CRS84"),
-            Some(text) if self.form != Form::Parquet => text.clone(), // of any form
-            Some(text) => {
-                let code = code_of(text);
-                let known = code.as_ref().and_then(|(org, code)| (org == "EPSG").then_some(*code));
-                known.and_then(utm_projjson).unwrap_or_else(|| {
-                    let name = code.map_or_else(String::new, |(org, code)| format!(" {org}:{code}"));
-                    losses.push(Loss::new(format!(
-                        "the CRS{name} is not stated: it is known as text, and GeoParquet wants PROJJSON"
-                    )));
-                    Json::Null
-                })
-            }
-            None => Json::Null,
-        };
-        Ok(losses)
-    }
-
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
         for (builder, field) in self.fields.iter_mut().zip(fields) {
             builder.push(field, row..row + 1);
@@ -174,7 +174,7 @@ impl FeatureSink for Out<'_> {
     fn end(mut self: Box<Self>) -> Result<()> {
         self.flush()?;
         let geo = self.geo_metadata().to_string();
-        self.file.finish(Some(KeyValue::new("geo".to_owned(), geo))).map(drop)
+        self.file.finish(Some(KeyValue::new("geo".to_owned(), geo)))
     }
 }
 
@@ -183,7 +183,7 @@ const BATCH_ROWS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
     use zvf_formats_gis::GEOJSON;
 
     use crate::shared::{convert, open, pieces};
@@ -201,7 +201,7 @@ mod tests {
             let input = Input::reader(TEXT.as_bytes());
             let options = ReadOptions::default();
             let reader = open(input, Some(&GEOJSON), &options).unwrap();
-            let (out, report) = convert(reader, format, &WriteOptions::default()).unwrap();
+            let (out, report) = convert(reader, format, &FormatOptions::default()).unwrap();
             assert_eq!(report.objects, 3);
             let expected = pieces(TEXT.as_bytes(), &GEOJSON, &options);
             assert_eq!(pieces(&out, format, &options), expected, "{format}");

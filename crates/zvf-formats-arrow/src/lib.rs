@@ -38,7 +38,7 @@ pub const ARROW: Spec = Spec {
     extensions: &["arrow", "feather", "ipc"],
     recognizes: |start| start.bytes.starts_with(b"ARROW1"),
     read: |bytes, options| read::open(bytes, options, Form::File),
-    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::File))),
+    write: Some(WriteFn::Pieces(|file| files::open(file, Form::File))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
@@ -49,7 +49,7 @@ pub const ARROWS: Spec = Spec {
     extensions: &["arrows"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, Form::Stream),
-    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::Stream))),
+    write: Some(WriteFn::Pieces(|file| files::open(file, Form::Stream))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
@@ -60,7 +60,7 @@ pub const PARQUET: Spec = Spec {
     extensions: &["parquet"],
     recognizes: |start| start.bytes.starts_with(b"PAR1"),
     read: |bytes, options| read::open(bytes, options, Form::Parquet),
-    write: Some(WriteFn::Pieces(|target, options| files::open(target, options, Form::Parquet))),
+    write: Some(WriteFn::Pieces(|file| files::open(file, Form::Parquet))),
     capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
@@ -71,9 +71,7 @@ pub const GEOPARQUET: Spec = Spec {
     extensions: &["geoparquet", "geo.parquet"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, Form::Parquet),
-    write: Some(WriteFn::Pieces(|target, options| {
-        geoparquet::open(target, options, Form::Parquet)
-    })),
+    write: Some(WriteFn::Pieces(|file| geoparquet::open(file, Form::Parquet))),
     capabilities: FEATURES,
 };
 
@@ -84,7 +82,7 @@ pub const GEOARROW: Spec = Spec {
     extensions: &["geoarrow", "geo.arrow"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, Form::File),
-    write: Some(WriteFn::Pieces(|target, options| geoparquet::open(target, options, Form::File))),
+    write: Some(WriteFn::Pieces(|file| geoparquet::open(file, Form::File))),
     capabilities: FEATURES,
 };
 /// The container of record batches.

@@ -22,7 +22,7 @@ use std::io::{Cursor, Read, Seek};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes as Shared;
 use parquet::arrow::ProjectionMask;
@@ -32,11 +32,11 @@ use parquet::file::reader::{ChunkReader, Length};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_formats::{Bytes, RandomFile, ReadOptions, Reader, isolate, read_failed};
+use zvf_formats::{Bytes, FileReader, RandomFile, ReadOptions, isolate, read_failed};
 
 use crate::Form;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     check_magic(&mut source, form)?;
     match form {
@@ -199,7 +199,7 @@ impl Batches {
                 let schema = reader.schema();
                 return Ok((Box::new(reader), schema));
             }
-            let reader = FileReader::try_new(stream, columns)?;
+            let reader = arrow_ipc::reader::FileReader::try_new(stream, columns)?;
             let schema = reader.schema();
             Ok((Box::new(reader), schema))
         });

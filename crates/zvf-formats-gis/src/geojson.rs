@@ -17,7 +17,7 @@ pub const GEOJSON: Spec = Spec {
     extensions: &["geojson"],
     recognizes: recognizes_nothing,
     read: read::open,
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, false))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, false))),
     capabilities: GEOJSON_FEATURES,
 };
 
@@ -28,6 +28,6 @@ pub const GEOJSON_LINES: Spec = Spec {
     extensions: &["geojsonl", "geojsons", "geojsonseq"],
     recognizes: recognizes_nothing,
     read: read::open,
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, true))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, true))),
     capabilities: GEOJSON_FEATURES,
 };

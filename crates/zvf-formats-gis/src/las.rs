@@ -55,7 +55,7 @@ pub const LAS: Spec = Spec {
     extensions: &["las"],
     recognizes: |start| start.bytes.starts_with(LAS_MAGIC),
     read: read::open,
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Variant::Plain))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Plain))),
     capabilities: LAS_POINTS,
 };
 
@@ -69,9 +69,7 @@ pub const LAZ: Spec = Spec {
             && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
     },
     read: read::open,
-    write: Some(WriteFn::Pieces(|target, options| {
-        write::open(target, options, Variant::Compressed)
-    })),
+    write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Compressed))),
     capabilities: LAS_POINTS,
 };
 
@@ -84,6 +82,6 @@ pub const COPC: Spec = Spec {
         start.bytes.starts_with(LAS_MAGIC) && start.bytes.get(377..382) == Some(b"copc\0")
     },
     read: read::copc::open,
-    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Variant::Octree))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Octree))),
     capabilities: Capabilities { ranges: true, ..LAS_POINTS },
 };

@@ -22,7 +22,7 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_formats::{
-    Bytes, MAX_AXES, ReadOptions, Reader, UINT32, WholeGeometry, new_column, point_kind,
+    Bytes, FileReader, MAX_AXES, ReadOptions, UINT32, WholeGeometry, new_column, point_kind,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind};
@@ -30,7 +30,7 @@ use zvf_model::{Column, Field, Kind};
 use crate::read::columns::read_column;
 use crate::read::file::{H5, Node, spot};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
     spot("obsm").ensure(kind == Kind::PointCloud, Class::Unsupported, "a point_cloud", kind)?;

@@ -20,7 +20,7 @@ use zvf_formats::{
     whole_number,
 };
 use zvf_metadata::DtypeKind;
-use zvf_model::flow::{Header, Report};
+use zvf_model::flow::{FlowReport, Header};
 use zvf_model::{Batch, Column, Field, Value};
 
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
@@ -33,7 +33,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     add_frame(&mut var, &[], &[])?;
     file.add_group(var.finish());
     out.write_all(&file.finish().map_err(from_hdf5_error)?)?;
-    Ok(Report { objects: 0, ..input.report(Vec::new()) })
+    Ok(FlowReport { objects: 0, ..input.report(Vec::new()) })
 }
 
 fn from_hdf5_error(error: impl std::fmt::Display) -> Error {
@@ -224,7 +224,7 @@ const NAME: &str = "h5ad";
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
     use zvf_model::flow::Piece;
 
     use crate::H5AD;
@@ -243,7 +243,7 @@ mod tests {
             let expected = read(Input::path(folder.join(name)));
             let reader =
                 open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
-            let (out, report) = convert(reader, &H5AD, &WriteOptions::default()).unwrap();
+            let (out, report) = convert(reader, &H5AD, &FormatOptions::default()).unwrap();
             assert_eq!(report.vertices, 40);
             let found = read(Input::reader(std::io::Cursor::new(out)));
             assert_eq!(found.1, expected.1, "{name}");

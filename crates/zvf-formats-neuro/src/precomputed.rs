@@ -5,6 +5,7 @@ pub(crate) mod write;
 
 use zvf_formats::{
     Attributes, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
+    cannot_hold,
 };
 use zvf_model::Kind;
 
@@ -15,7 +16,7 @@ pub const PRECOMPUTED: Spec = Spec {
     extensions: &["precomputed"],
     recognizes: |start| start.has_member("info"),
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Levels(write::open)),
     capabilities: Capabilities {
         kinds: &[
             Kind::PointCloud,
@@ -48,6 +49,13 @@ pub const PRECOMPUTED: Spec = Spec {
                 "bits of the hash for shards, 0 to 16: objects go into shards",
             ),
         ],
+        check: |header| match header.axes.len() {
+            axes @ 4.. if !header.kind.is_chain() && header.kind != Kind::PointCloud => {
+                let what = format!("a {} in {axes} axes", header.kind);
+                Err(cannot_hold("precomputed", what, "choose three columns of positions"))
+            }
+            _ => Ok(None),
+        },
         ..POSITIONS_ONLY
     },
 };

@@ -15,7 +15,7 @@ pub const TRX: Spec = Spec {
     extensions: &["trx"],
     recognizes: is_zip,
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Pieces(write::open_zip)),
     capabilities: TRX_CAPABILITIES,
 };
 

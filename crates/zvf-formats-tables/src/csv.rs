@@ -12,7 +12,7 @@ pub const CSV: Spec = Spec {
     extensions: &["csv"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, b','),
-    write: Some(WriteFn::Pieces(|target, _| write::open(target, b','))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, b','))),
     capabilities: TABLE,
 };
 
@@ -23,6 +23,6 @@ pub const TSV: Spec = Spec {
     extensions: &["tsv"],
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, b'\t'),
-    write: Some(WriteFn::Pieces(|target, _| write::open(target, b'\t'))),
+    write: Some(WriteFn::Pieces(|file| write::open(file, b'\t'))),
     capabilities: TABLE,
 };

@@ -20,7 +20,7 @@ pub const XYZ: Spec = Spec {
     extensions: &["xyz", "asc"],
     recognizes: recognizes_nothing,
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Pieces(|file| write::open(file, "XYZ"))),
     capabilities: Capabilities { refusal: write::refuse, ..TEXT_POINTS },
 };
 
@@ -31,6 +31,6 @@ pub const PTS: Spec = Spec {
     extensions: &["pts"],
     recognizes: recognizes_nothing,
     read: read::open_pts,
-    write: Some(WriteFn::Pieces(write::open_pts)),
+    write: Some(WriteFn::Pieces(|file| write::open(file, "PTS"))),
     capabilities: Capabilities { streams_out: false, refusal: write::refuse_pts, ..TEXT_POINTS },
 };

@@ -48,7 +48,7 @@ pub struct Capabilities {
     pub marker: &'static str,
     /// Whether meshes have levels of detail, and single segments can be read.
     pub levels: bool,
-    /// The options of its writer, by their names in [`WriteOptions::extra`](crate::write::WriteOptions::extra), with
+    /// The options of its writer, by their names in [`FormatOptions::extra`](crate::write::FormatOptions::extra), with
     /// their meanings.
     pub options: &'static [(&'static str, &'static str)],
     /// Returns why an attribute of a scope (`vertex`, `object` or `element`) is dropped, where that depends on more than

@@ -8,7 +8,7 @@ use zvf_model::Column;
 
 use crate::dtypes::{BOOL, FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
 
-pub use zvf_draco::{Component, DracoError, Limits, Meaning};
+pub use zvf_draco::{Caps, Component, DracoError, Meaning};
 
 /// The contents of a stream.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct StreamAttribute {
 }
 
 /// Decodes a stream.
-pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Stream, DracoError> {
+pub fn decode(bytes: &[u8], limits: &Caps) -> Result<Stream, DracoError> {
     let geometry = zvf_draco::decode(bytes, limits)?;
     let attributes = geometry.attributes.into_iter().map(|attribute| {
         let dtype = dtype_of(attribute.component);

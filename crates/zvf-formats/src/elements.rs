@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column, Part};
+use zvf_model::{Batch, BatchPart, Column};
 
 use crate::error::cannot_hold;
 use crate::write::narrow;
@@ -62,7 +62,7 @@ pub fn fan<T: Copy>(corners: &[T]) -> impl Iterator<Item = [T; 3]> {
 
 /// Returns the pairs of neighbours within the parts of chains.
 pub fn neighbours(batch: &Batch) -> impl Iterator<Item = [usize; 2]> {
-    let pairs = |part: Part| part.rows.clone().zip(part.rows.skip(1));
+    let pairs = |part: BatchPart| part.rows.clone().zip(part.rows.skip(1));
     batch.parts().iter().flat_map(pairs).map(|(from, to)| [from, to])
 }
 

@@ -72,12 +72,11 @@ pub use read::labels::{AddText, batch_rows, fit_texts, text_bytes};
 pub use read::lines::{Lines, MAX_LINE_BYTES};
 pub use read::packed::{decode_base64, encode_base64, inflate, unpack_lz4, unpack_xz};
 pub use read::percent_encoding::decode_percent;
-pub use read::polygon::Corners;
-pub use read::record::{VertexBuilder, block_rows};
+pub use read::polygon::{Corners, MAX_CORNERS};
+pub use read::record::{PieceBuilder, VertexBuilder, block_rows};
 pub use read::roles::{
-    AXES, FieldNames, MAX_AXES, MAX_CORNERS, OBJECT, PART, RecordField, RecordTable,
-    build_vertices, check_position_type, default_axes, describe_owner_ids, owner_at, point_kind,
-    record_bytes,
+    AXES, FieldNames, MAX_AXES, OBJECT, PART, RecordField, RecordTable, build_vertices,
+    check_position_type, default_axes, describe_owner_ids, owner_at, point_kind, record_bytes,
 };
 pub use read::source::{RandomFile, RecordNumbers, Sequence, slice_len};
 pub use read::values::{
@@ -88,8 +87,8 @@ pub use read::values::{
 pub use read::xml::{Element, Xml};
 pub use read::zip::{Archive, Member};
 pub use read::{
-    Bounds, Bytes, ColumnRoles, Input, Measure, Notes, Polygons, ReadOptions, Reader, TextOptions,
-    crs,
+    Bytes, ColumnRoles, Extents, FileReader, Input, Measure, Notes, Polygons, ReadOptions,
+    TextOptions, crs,
 };
 pub use spec::{Spec, Start, WriteFn, begins_with_element, recognizes_nothing};
 pub use table::{
@@ -106,6 +105,6 @@ pub use write::rows::BatchWriter;
 pub use write::spool::Spool;
 pub use write::zip::ZipWriter;
 pub use write::{
-    CollectedPieces, Encoded, Opened, SeekWrite, Target, WriteOptions, copy, count_u32,
-    counted_loss, find_losses, find_record, narrow, second_kind,
+    CollectedPieces, Encoded, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, SeekWrite,
+    Target, copy, count_u32, counted_loss, find_losses, find_record, narrow, second_kind,
 };

@@ -10,7 +10,7 @@
 //! polygon, measure         faces; attributes of lines that are computed
 //! ```
 //!
-//! A [`Reader`] yields [`Piece`]s: vertices, elements, objects. Vertices are numbered over the whole
+//! A [`FileReader`] yields [`Piece`]s: vertices, elements, objects. Vertices are numbered over the whole
 //! file, so that elements may refer to vertices of any earlier piece.
 //!
 //! Counts in a file are not trusted: memory is bounded by the bytes of the file and by
@@ -42,14 +42,14 @@ use std::iter::FusedIterator;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use input::{Bytes, Input, Start};
-pub use options::{Bounds, ColumnRoles, Measure, Polygons, ReadOptions, TextOptions};
+pub use options::{ColumnRoles, Extents, Measure, Polygons, ReadOptions, TextOptions};
 
 use futures_util::future::BoxFuture;
 use zvf_error::Result;
 use zvf_model::flow::{Header, Piece, Source};
 
 /// A reader of a file: its header, and an iterator over its pieces. It ends after an error.
-pub struct Reader {
+pub struct FileReader {
     header: Header,
     pieces: Box<dyn Iterator<Item = Result<Piece>> + Send>,
     ended: bool,
@@ -68,7 +68,7 @@ impl Notes {
     }
 }
 
-impl Reader {
+impl FileReader {
     /// Creates a reader of these pieces.
     pub fn new(
         header: Header,
@@ -146,7 +146,7 @@ impl Reader {
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for FileReader {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -159,9 +159,9 @@ impl Iterator for Reader {
     }
 }
 
-impl FusedIterator for Reader {}
+impl FusedIterator for FileReader {}
 
-impl Source for Reader {
+impl Source for FileReader {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -179,9 +179,9 @@ impl Source for Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for FileReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
+        f.debug_struct("FileReader")
             .field("header", &self.header)
             .field("ended", &self.ended)
             .finish_non_exhaustive()

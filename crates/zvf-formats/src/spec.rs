@@ -5,13 +5,16 @@ use std::io::Write as _;
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Header, Piece, Sink};
 
 use crate::capabilities::Capabilities;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
-use crate::read::{Bytes, ReadOptions, Reader};
-use crate::write::{CollectedPieces, Encode, Opened, Target, WriteOptions, second_kind};
+use crate::read::{Bytes, FileReader, ReadOptions};
+use crate::write::{
+    CollectedPieces, Encode, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, Target,
+    second_kind,
+};
 
 /// The declaration of a format.
 pub struct Spec {
@@ -24,7 +27,7 @@ pub struct Spec {
     /// Returns whether these first bytes, or this folder, certainly belong to the format.
     pub recognizes: fn(&Start<'_>) -> bool,
     /// Opens a reader. A folder is passed as empty bytes with a path.
-    pub read: fn(Bytes, &ReadOptions) -> Result<Reader>,
+    pub read: fn(Bytes, &ReadOptions) -> Result<FileReader>,
     /// Opens a writer.
     pub write: Option<WriteFn>,
     /// What the format can hold.
@@ -34,15 +37,17 @@ pub struct Spec {
 /// How a format is written.
 #[derive(Clone, Copy)]
 pub enum WriteFn {
-    /// Piece by piece: this opens the writer.
-    Pieces(for<'a> fn(Target<'a>, &WriteOptions) -> Opened<'a>),
+    /// Piece by piece: this writes what comes before the pieces of a kind, and opens their writer.
+    Pieces(for<'a> fn(NewFile<'a, '_>) -> OpenedWriter<'a>),
     /// At the end, from all pieces.
     Whole(Encode),
+    /// By a sink that begins anew for each level of detail.
+    Levels(for<'a> fn(Target<'a>, &FormatOptions) -> Opened<'a>),
 }
 
 impl Spec {
     /// Opens a reader of `bytes`.
-    pub fn open(&self, mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+    pub fn open(&self, mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
         bytes.set_format(self.name);
         let can = &self.capabilities;
         if bytes.is_folder() && !can.is_folder {
@@ -58,23 +63,30 @@ impl Spec {
     }
 
     /// Opens a writer, unless the format is only read.
-    pub fn create<'a>(&self, target: Target<'a>, options: &WriteOptions) -> Option<Opened<'a>> {
-        let (name, can) = (self.name, &self.capabilities);
-        let sink = match self.write? {
-            WriteFn::Pieces(open) => open(target, options),
-            WriteFn::Whole(encode) => {
-                let target = if can.is_folder { Ok(target) } else { target.into_file(name) };
-                let options = options.clone();
-                target.map(|target| {
-                    let collected = None;
-                    Box::new(CollectingWriter { target, options, name, encode, collected }) as _
-                })
+    pub fn create<'a>(&self, target: Target<'a>, options: &FormatOptions) -> Option<Opened<'a>> {
+        self.write.map(|write| self.open_sink(write, target, options))
+    }
+
+    fn open_sink<'a>(
+        &self,
+        write: WriteFn,
+        target: Target<'a>,
+        options: &FormatOptions,
+    ) -> Opened<'a> {
+        let format = self.name;
+        let target = if self.capabilities.is_folder { target } else { target.into_file(format)? };
+        let options = options.clone();
+        let open: OpenWriter<'a> = match write {
+            WriteFn::Levels(open) => return open(target, &options),
+            WriteFn::Pieces(open) => {
+                Box::new(move |header| open(NewFile { target, options: &options, header }))
             }
+            WriteFn::Whole(encode) => Box::new(move |header| {
+                let collected = CollectedPieces::new(header, &options, format);
+                Ok(Box::new(CollectingWriter { target, encode, collected }) as _)
+            }),
         };
-        if can.levels {
-            return Some(sink); // each level begins anew
-        }
-        Some(sink.map(|sink| Box::new(OneKind { sink, format: name, has_begun: false }) as _))
+        Ok(Box::new(FileSink { open: Some(open), writer: None, format }))
     }
 }
 
@@ -90,55 +102,48 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// A writer that collects its input, and encodes it when the file ends.
-struct CollectingWriter<'a> {
-    target: Target<'a>,
-    options: WriteOptions,
-    name: &'static str,
-    encode: Encode,
-    collected: Option<CollectedPieces>, // once the kind has begun
+/// Opens the writer of a kind.
+type OpenWriter<'a> = Box<dyn FnOnce(&Header) -> OpenedWriter<'a> + 'a>;
+
+/// A file of one kind, whose writer is opened when the kind begins.
+struct FileSink<'a> {
+    open: Option<OpenWriter<'a>>,              // until the kind begins
+    writer: Option<Box<dyn PieceWriter + 'a>>, // from then on
+    format: &'static str,
 }
 
-impl Sink for CollectingWriter<'_> {
+impl Sink for FileSink<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collected = Some(CollectedPieces::new(header, &self.options, self.name));
+        let open = self.open.take().ok_or_else(|| second_kind(self.format))?;
+        self.writer = Some(open(header)?);
         Ok(())
     }
 
     fn write(&mut self, piece: Piece) -> Result<()> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.write(piece))
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        let Some(collected) = self.collected.take() else { return Ok(Report::default()) };
-        let input = collected.finish()?;
-        let report = (self.encode)(&input, &mut self.target)?;
+    fn finish(self: Box<Self>) -> Result<FlowReport> {
+        self.writer.map_or_else(|| Ok(FlowReport::default()), |writer| writer.finish())
+    }
+}
+
+/// A writer that collects its input, and encodes it when the file ends.
+struct CollectingWriter<'a> {
+    target: Target<'a>,
+    encode: Encode,
+    collected: CollectedPieces,
+}
+
+impl PieceWriter for CollectingWriter<'_> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        self.collected.push(piece)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
+        let report = (self.encode)(&self.collected.finish()?, &mut self.target)?;
         self.target.flush()?;
         Ok(report)
-    }
-}
-
-/// A writer of a file of one kind, which refuses a second one.
-struct OneKind<'a> {
-    sink: Box<dyn Sink + 'a>,
-    format: &'static str,
-    has_begun: bool,
-}
-
-impl Sink for OneKind<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return Err(second_kind(self.format));
-        }
-        self.sink.begin(header)
-    }
-
-    fn write(&mut self, piece: Piece) -> Result<()> {
-        self.sink.write(piece)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Report> {
-        self.sink.finish()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A writer takes the pieces of a reader. Vertices come before the elements that name them, and
 //! before the attributes of their object; groups come anywhere. Where a format has counts in its
 //! header, or needs complete objects, its writer collects the pieces in a [`CollectedPieces`] until
-//! `finish`, up to [`WriteOptions::memory`]; all others stream.
+//! `finish`, up to [`FormatOptions::memory`]; all others stream.
 //!
 //! Not here: publication. The target is a temporary file or folder, which the caller renames when
 //! it is complete.
@@ -29,26 +29,47 @@ use std::path::PathBuf;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
 use zvf_error::{Error, Result, format_count};
-use zvf_model::flow::{FlowError, Header, Loss, Report, Sink, flow};
+use zvf_model::flow::{FlowError, FlowReport, Header, Loss, Piece, Sink, flow};
 
 use crate::error::cannot_hold;
-use crate::read::Reader;
+use crate::read::FileReader;
 
-/// A writer, or the reason why there is none.
+/// A sink, or the reason why there is none.
 pub type Opened<'a> = Result<Box<dyn Sink + 'a>>;
+/// A writer of a kind, or the reason why there is none.
+pub type OpenedWriter<'a> = Result<Box<dyn PieceWriter + 'a>>;
 /// The report of an encoded file.
-pub type Encoded = Result<Report>;
+pub type Encoded = Result<FlowReport>;
 /// Encodes the input, and reports with the losses that only the values show.
 pub(crate) type Encode = fn(&collected_input::CollectedInput, &mut Target<'_>) -> Encoded;
+
+/// A file to write.
+pub struct NewFile<'a, 'o> {
+    /// Where it is written.
+    pub target: Target<'a>,
+    /// How it is written.
+    pub options: &'o FormatOptions,
+    /// What is known of its pieces.
+    pub header: &'o Header,
+}
+
+/// A writer of the pieces of one kind, opened with their header.
+pub trait PieceWriter {
+    /// Adds a piece.
+    fn write(&mut self, piece: Piece) -> Result<()>;
+
+    /// Completes the file.
+    fn finish(self: Box<Self>) -> Result<FlowReport>;
+}
 
 /// Options for writing a file.
 ///
 /// ```
-/// let options = zvf_formats::WriteOptions::default();
+/// let options = zvf_formats::FormatOptions::default();
 /// assert_eq!((options.first_column, options.memory), ("position", 256 << 20));
 /// ```
 #[derive(Clone, Debug)]
-pub struct WriteOptions {
+pub struct FormatOptions {
     /// Name of the column of positions in tables that have a single one: `vertices` in a table of elements.
     pub first_column: &'static str,
     /// Folder for spill files [default: the temporary folder of the system].
@@ -59,7 +80,7 @@ pub struct WriteOptions {
     pub extra: Map<String, Json>,
 }
 
-impl Default for WriteOptions {
+impl Default for FormatOptions {
     fn default() -> Self {
         Self { first_column: "position", scratch: None, memory: 256 << 20, extra: Map::new() }
     }
@@ -70,7 +91,7 @@ impl Default for WriteOptions {
 /// # Errors
 ///
 /// When reading or writing fails.
-pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report> {
+pub fn copy(mut reader: FileReader, mut writer: Box<dyn Sink + '_>) -> Result<FlowReport> {
     let go_on = &mut |_| ControlFlow::Continue(());
     let moved = flow(&mut reader, &mut *writer, go_on);
     // A file is read without waiting.

@@ -31,14 +31,14 @@ pub struct Leftover {
     /// Its path.
     pub path: PathBuf,
     /// Whether it may be removed.
-    pub state: State,
+    pub state: Status,
 }
 
 zvf_format::vocabulary! {
     /// Whether a leftover may be removed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
-    pub enum State {
+    pub enum Status {
         /// Nobody needs it.
         Unused => "unused",
         /// The command that created it can resume from it.
@@ -54,13 +54,13 @@ impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.state {
-            State::Unused => write!(f, "{path} was left by a killed command and is not needed"),
-            State::Resumable => write!(
+            Status::Unused => write!(f, "{path} was left by a killed command and is not needed"),
+            Status::Resumable => write!(
                 f,
                 "{path} is an unfinished build: run the same command again to continue, or remove \
                  the folder"
             ),
-            State::InUse => write!(f, "{path} is used by a running command"),
+            Status::InUse => write!(f, "{path} is used by a running command"),
         }
     }
 }
@@ -70,12 +70,12 @@ impl fmt::Display for Leftover {
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("zvf-clean-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
-/// use zvf_jobs::clean::{State, list, remove};
+/// use zvf_jobs::clean::{Status, list, remove};
 ///
 /// let scratch = dir.join(".a.zarrvectors.zvf-build-0123456789abcdef");
 /// std::fs::create_dir(&scratch)?;
 /// let store = dir.join("a.zarrvectors").to_str().unwrap().to_owned();
-/// assert_eq!(list(&store)?[0].state, State::Unused);
+/// assert_eq!(list(&store)?[0].state, Status::Unused);
 /// assert_eq!(remove(&store, false)?.len(), 1);
 /// assert!(list(&store)?.is_empty() && !scratch.exists());
 /// # std::fs::remove_dir_all(&dir)?;
@@ -113,7 +113,7 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
 pub fn list_beside(address: &str) -> Result<Vec<Leftover>, Error> {
     let mut found = Vec::new();
     for leftover in Build::list_leftovers(address)? {
-        let state = if leftover.in_use { State::InUse } else { State::Unused };
+        let state = if leftover.in_use { Status::InUse } else { Status::Unused };
         found.push(Leftover { path: leftover.path, state });
     }
     for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
@@ -123,14 +123,14 @@ pub fn list_beside(address: &str) -> Result<Vec<Leftover>, Error> {
         };
         let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));
         let state = if locks.iter().any(held) {
-            State::InUse
+            Status::InUse
         } else if word == INGEST
             && (matches!(TaskPlan::read(&folder), Ok(None))
                 || Build::is_built_in(address, &folder)?)
         {
-            State::Unused
+            Status::Unused
         } else {
-            State::Resumable
+            Status::Resumable
         };
         found.push(Leftover { path: folder, state });
     }
@@ -160,13 +160,13 @@ fn remove_found(address: &str, found: Vec<Leftover>, all: bool) -> Result<Vec<Le
     let Some(target) = target_of(address)? else { return Ok(Vec::new()) };
     Build::remove_leftovers(address)?;
     for leftover in &found {
-        let goes = leftover.state == State::Unused || (all && leftover.state == State::Resumable);
+        let goes = leftover.state == Status::Unused || (all && leftover.state == Status::Resumable);
         if goes && leftover.path.exists() {
             remove_one(&target, &leftover.path).map_err(to_store_error)?;
         }
     }
     let is_removed =
-        |leftover: &Leftover| leftover.state != State::InUse && !leftover.path.exists();
+        |leftover: &Leftover| leftover.state != Status::InUse && !leftover.path.exists();
     Ok(found.into_iter().filter(is_removed).collect())
 }
 
@@ -215,7 +215,7 @@ fn list_owners(folder: &Path, found: &mut Vec<Leftover>) -> io::Result<()> {
         let entry = entry?;
         match is_new_owner_in_use(&entry.path()) {
             None => {}
-            Some(false) => found.push(Leftover { path: entry.path(), state: State::Unused }),
+            Some(false) => found.push(Leftover { path: entry.path(), state: Status::Unused }),
             Some(true) => {
                 found.push(Leftover { path: entry.path(), state: state_by_age(&entry)? });
             }
@@ -224,9 +224,9 @@ fn list_owners(folder: &Path, found: &mut Vec<Leftover>) -> io::Result<()> {
     Ok(())
 }
 
-fn state_by_age(entry: &fs::DirEntry) -> io::Result<State> {
+fn state_by_age(entry: &fs::DirEntry) -> io::Result<Status> {
     let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
-    Ok(if age.is_ok_and(|age| age > GRACE) { State::Unused } else { State::InUse })
+    Ok(if age.is_ok_and(|age| age > GRACE) { Status::Unused } else { Status::InUse })
 }
 
 fn is_old_name(name: &str, inside: bool) -> bool {
@@ -267,23 +267,23 @@ mod tests {
         let ago = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
         #[rustfmt::skip]
         let table = [
-            (".a.zvf-build-1/lock",    false, Some((".a.zvf-build-1", State::Unused))),
-            (".a.zvf-new-1",           false, Some((".a.zvf-new-1", State::Unused))),
-            (".a.zvf-lock",            false, Some((".a.zvf-lock", State::Unused))),
-            (".a.zvf-ingest/plan.json", false, Some((".a.zvf-ingest", State::Resumable))),
-            (".a.zvf-pyramid/recipe",  false, Some((".a.zvf-pyramid", State::Resumable))),
-            (".tmp-17-0",              true,  Some((".tmp-17-0", State::Unused))),
-            (".tmp-18-0",              false, Some((".tmp-18-0", State::InUse))),
+            (".a.zvf-build-1/lock",    false, Some((".a.zvf-build-1", Status::Unused))),
+            (".a.zvf-new-1",           false, Some((".a.zvf-new-1", Status::Unused))),
+            (".a.zvf-lock",            false, Some((".a.zvf-lock", Status::Unused))),
+            (".a.zvf-ingest/plan.json", false, Some((".a.zvf-ingest", Status::Resumable))),
+            (".a.zvf-pyramid/recipe",  false, Some((".a.zvf-pyramid", Status::Resumable))),
+            (".tmp-17-0",              true,  Some((".tmp-17-0", Status::Unused))),
+            (".tmp-18-0",              false, Some((".tmp-18-0", Status::InUse))),
             (".tmp-mine",              true,  None),
-            (".zvf-x7.tmp",            true,  Some((".zvf-x7.tmp", State::Unused))),
-            (".zvf-owner-1",           false, Some((".zvf-owner-1", State::Unused))),
-            (".zvf-owner-2",           false, Some((".zvf-owner-2", State::InUse))),
-            (".zvf-owner-3",           true,  Some((".zvf-owner-3", State::Unused))),
-            ("a.zvf/.zvf-owner-4",     false, Some(("a.zvf/.zvf-owner-4", State::Unused))),
+            (".zvf-x7.tmp",            true,  Some((".zvf-x7.tmp", Status::Unused))),
+            (".zvf-owner-1",           false, Some((".zvf-owner-1", Status::Unused))),
+            (".zvf-owner-2",           false, Some((".zvf-owner-2", Status::InUse))),
+            (".zvf-owner-3",           true,  Some((".zvf-owner-3", Status::Unused))),
+            ("a.zvf/.zvf-owner-4",     false, Some(("a.zvf/.zvf-owner-4", Status::Unused))),
             ("a.zvf/.tmp-1-1",         true,  None),
-            ("a/0/.tmp-repair-1",      true,  Some(("a/0/.tmp-repair-1", State::Unused))),
+            ("a/0/.tmp-repair-1",      true,  Some(("a/0/.tmp-repair-1", Status::Unused))),
             ("a/0/c/0.0123456789abcdef0123456789abcdef.partial", true,
-                Some(("a/0/c/0.0123456789abcdef0123456789abcdef.partial", State::Unused))),
+                Some(("a/0/c/0.0123456789abcdef0123456789abcdef.partial", Status::Unused))),
             ("a/0/zarr.json",          true,  None),
             ("a.zvf/repair-1/x",       true,  None),
             (".b.zvf-build-1/lock",    true,  None),
@@ -330,9 +330,9 @@ mod tests {
             .collect();
         assert_eq!(found, expected);
         assert_eq!(remove(&address, false).unwrap().len(), 10);
-        let left: Vec<State> =
+        let left: Vec<Status> =
             list(&address).unwrap().iter().map(|leftover| leftover.state).collect();
-        assert_eq!(left, [State::Resumable, State::Resumable, State::InUse, State::InUse]);
+        assert_eq!(left, [Status::Resumable, Status::Resumable, Status::InUse, Status::InUse]);
         assert_eq!(remove(&address, true).unwrap().len(), 2);
         assert!(folder.join("a/0/zarr.json").exists() && folder.join("a.zvf/repair-1/x").exists());
         fs::remove_dir_all(&folder).unwrap();
@@ -359,7 +359,7 @@ mod tests {
         recipe.write.build.sync = false;
         let files = [temp_folder.join("a.csv")];
         PlannedIngest::create(&files, &store, &work, &recipe, None, go).await.unwrap();
-        let goes_on = Leftover { path: work.clone(), state: State::Resumable };
+        let goes_on = Leftover { path: work.clone(), state: Status::Resumable };
         assert_eq!(list_beside(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));
         assert!(remove_beside(&store).unwrap().is_empty());
@@ -377,11 +377,11 @@ mod tests {
         fs::write(work.join("store.id"), &published).unwrap();
         fs::create_dir(temp_folder.join(".a.zarrvectors.zvf-build-1")).unwrap();
         let left = list_beside(&store).unwrap();
-        assert_eq!(left.iter().map(|left| left.state).collect::<Vec<_>>(), [State::Unused; 2]);
+        assert_eq!(left.iter().map(|left| left.state).collect::<Vec<_>>(), [Status::Unused; 2]);
         let held = fs::File::create(work.join("lock")).unwrap();
         held.lock().unwrap();
         let left = list_beside(&store).unwrap();
-        let unused = left.iter().filter(|left| left.state == State::Unused);
+        let unused = left.iter().filter(|left| left.state == Status::Unused);
         assert_eq!(unused.count(), 1, "somebody is at work");
         drop(held);
         assert_eq!(remove_beside(&store).unwrap().len(), 2);

@@ -40,12 +40,13 @@ use crate::Error;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use zvf_convert::Format;
-/// use zvf_convert::write::{self, Target, WriteOptions};
+/// use zvf_convert::write::{self, Target, FormatOptions};
 ///
 /// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?);
 /// let mut export = zvf_jobs::export::Export::open(&reader, zvf_query::Query::all(), None).await?;
 /// let mut text = Vec::new();
-/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &WriteOptions::default())?;
+/// let options = FormatOptions::default();
+/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &options)?;
 /// writer.begin(&export.header)?;
 /// while let Some(piece) = export.next().await? {
 ///     writer.write(piece)?;
@@ -64,14 +65,14 @@ pub struct Export {
     reader: Reader,
     query: Query,
     level: LevelReader,
-    stage: Stage,
+    stage: ExportStep,
     is_table: bool, // without attributes of objects, and groups
     seen: HashSet<ObjectId>,
     objects: Vec<ObjectId>, // those seen, in the order in which they came
 }
 
 /// The next step.
-enum Stage {
+enum ExportStep {
     /// All vertices at once.
     Held(Batch),
     /// Batches.
@@ -178,23 +179,23 @@ impl Export {
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<Piece>, Error> {
         loop {
-            match std::mem::replace(&mut self.stage, Stage::Ended) {
-                Stage::Held(batch) => {
+            match std::mem::replace(&mut self.stage, ExportStep::Ended) {
+                ExportStep::Held(batch) => {
                     self.stage = self.after_vertices();
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
-                Stage::Streamed(mut batches) => {
+                ExportStep::Streamed(mut batches) => {
                     let Some(batch) = batches.next().await.transpose()? else {
                         self.stage = self.after_vertices();
                         self.note_what_lacks().await?;
                         continue;
                     };
-                    self.stage = Stage::Streamed(batches);
+                    self.stage = ExportStep::Streamed(batches);
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
-                Stage::Numbered(first, mut parts) => {
+                ExportStep::Numbered(first, mut parts) => {
                     let part = match first {
                         Some(part) => Some(part),
                         None => parts.next().await?,
@@ -207,12 +208,12 @@ impl Export {
                         }
                         continue;
                     };
-                    self.stage = Stage::Elements(part.elements, parts);
+                    self.stage = ExportStep::Elements(part.elements, parts);
                     self.note_objects(&part.vertices);
                     return Ok(Some(Piece::Vertices(part.vertices)));
                 }
-                Stage::Elements(elements, parts) => {
-                    self.stage = Stage::Numbered(None, parts);
+                ExportStep::Elements(elements, parts) => {
+                    self.stage = ExportStep::Numbered(None, parts);
                     if !elements.is_empty() {
                         let rows = numbers_column(&elements)?;
                         return Ok(Some(Piece::Elements {
@@ -221,16 +222,16 @@ impl Export {
                         }));
                     }
                 }
-                Stage::Objects(start) if start < self.objects.len() => {
+                ExportStep::Objects(start) if start < self.objects.len() => {
                     let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
-                    self.stage = Stage::Objects(end);
+                    self.stage = ExportStep::Objects(end);
                     let ids = &self.objects[start..end];
                     if let Some((ids, fields)) = known_objects(&self.level, ids).await? {
                         return Ok(Some(Piece::Objects { ids, fields }));
                     }
                 }
-                Stage::Objects(_) => self.stage = Stage::Groups,
-                Stage::Groups => {
+                ExportStep::Objects(_) => self.stage = ExportStep::Groups,
+                ExportStep::Groups => {
                     let groups = groups(&self.level, &self.objects).await?;
                     if !groups.is_empty() {
                         let all: Vec<u64> = (0..).take(groups.len()).collect();
@@ -238,13 +239,13 @@ impl Export {
                         return Ok(Some(Piece::Groups { groups, fields }));
                     }
                 }
-                Stage::Ended => return Ok(None),
+                ExportStep::Ended => return Ok(None),
             }
         }
     }
 
-    const fn after_vertices(&self) -> Stage {
-        if self.is_table { Stage::Ended } else { Stage::Objects(0) }
+    const fn after_vertices(&self) -> ExportStep {
+        if self.is_table { ExportStep::Ended } else { ExportStep::Objects(0) }
     }
 
     /// Records the objects of a batch, each once.
@@ -254,7 +255,8 @@ impl Export {
         }
         let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
         for object in batch.parts().objects().iter().copied().chain(owners) {
-            if self.seen.insert(object) {
+            // Most vertices have the owner of the vertex before them.
+            if self.objects.last() != Some(&object) && self.seen.insert(object) {
                 self.objects.push(object);
             }
         }
@@ -316,7 +318,7 @@ async fn hold(
     reader: &Reader,
     query: &Query,
     level: &LevelReader,
-) -> Result<(Stage, Vec<String>, Header), Error> {
+) -> Result<(ExportStep, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
     let keeps_objects = answer.batch.is_empty() && has_objects(level).await?;
     let batch = if keeps_objects { answer.batch } else { tidy(answer.batch) };
@@ -326,7 +328,7 @@ async fn hold(
     }
     let mut header = describe(reader.store(), &batch);
     header.vertices = Some(to_u64(batch.len()));
-    Ok((Stage::Held(batch), notes, header))
+    Ok((ExportStep::Held(batch), notes, header))
 }
 
 /// Reads the first part of a graph or mesh, and returns it with the stream of further ones.
@@ -335,7 +337,7 @@ async fn begin_numbered(
     query: &Query,
     level: &LevelReader,
     mut numbered: NumberedAnswer,
-) -> Result<(Stage, Vec<String>, Header), Error> {
+) -> Result<(ExportStep, Vec<String>, Header), Error> {
     let first = numbered.next().await?;
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
     let Some(part) = first else {
@@ -343,7 +345,7 @@ async fn begin_numbered(
     };
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
     let header = describe(reader.store(), &with_elements?);
-    Ok((Stage::Numbered(Some(part), Box::new(numbered)), notes, header))
+    Ok((ExportStep::Numbered(Some(part), Box::new(numbered)), notes, header))
 }
 
 /// Returns the vertices of each element, as a column of `int64`.
@@ -360,7 +362,7 @@ async fn begin(
     query: &Query,
     level: &LevelReader,
     with_owners: bool,
-) -> Result<(Stage, Vec<String>, Header), Error> {
+) -> Result<(ExportStep, Vec<String>, Header), Error> {
     let query = if with_owners && has_objects(level).await? {
         query.clone().with_owners()
     } else {
@@ -374,7 +376,7 @@ async fn begin(
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
     let header = describe(reader.store(), &first);
     let batches = stream::once(std::future::ready(Ok(first))).chain(batches);
-    Ok((Stage::Streamed(batches.boxed()), notes, header))
+    Ok((ExportStep::Streamed(batches.boxed()), notes, header))
 }
 
 /// Returns whether vertices may have objects.

@@ -40,7 +40,7 @@ pub async fn fetch_precomputed(
     let Some(backend) = Store::backend_for_reading(address, options)? else {
         return Err(bad_request_error("the address", "a URL", address));
     };
-    let mut source = Source {
+    let mut source = Fetch {
         can_list: !address.starts_with("http:") && !address.starts_with("https:"),
         objects: Objects::new(backend.store, &backend.prefix, options),
         folder: folder.to_owned(),
@@ -55,14 +55,14 @@ pub async fn fetch_precomputed(
 }
 
 /// Source and destination of objects.
-struct Source {
+struct Fetch {
     objects: Objects,
     folder: std::path::PathBuf,
     can_list: bool,
     left: u64, // bytes that may still come
 }
 
-impl Source {
+impl Fetch {
     /// Copies all listed objects.
     async fn copy_all(&mut self) -> Result<(), Error> {
         let listed = self.objects.list("").await?;
@@ -295,7 +295,7 @@ mod tests {
         ];
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(object_store::memory::InMemory::new());
-        let source = Source {
+        let source = Fetch {
             objects: Objects::new(store.clone(), &ObjectPath::default(), &OpenOptions::default()),
             folder: folder.path().to_owned(),
             can_list: false,

@@ -31,9 +31,9 @@ use crate::signal::{MAX_WATCHED, Watch};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct MappedFile(Arc<Inner>);
+pub struct MappedFile(Arc<MappedBytes>);
 
-struct Inner {
+struct MappedBytes {
     path: Option<PathBuf>, // absolute; none when it was opened by someone else
     promise: Promise,
     file: File,
@@ -52,7 +52,7 @@ impl MappedFile {
     ///
     /// # Safety
     ///
-    /// While this handle, a clone of it or a [`View`] lives, no one may change the bytes of the
+    /// While this handle, a clone of it or a [`MappedView`] lives, no one may change bytes of the
     /// file in place, nor those of a later file of that name that is mapped when a handle is
     /// revalidated. With the SIGBUS handler installed, the process survives a truncation of the
     /// file; without it, a truncation ends the process.
@@ -157,12 +157,12 @@ impl MappedFile {
     }
 
     /// Returns the `len` bytes from `start` without a copy. After use, check that the view is
-    /// [unchanged](View::is_unchanged), and otherwise discard the results.
+    /// [unchanged](MappedView::is_unchanged), and otherwise discard the results.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read), for a change before the call.
-    pub fn view(&self, start: u64, len: u64) -> Result<View> {
+    pub fn view(&self, start: u64, len: u64) -> Result<MappedView> {
         self.0.check()?;
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         let Some(end) = end else {
@@ -175,7 +175,7 @@ impl MappedFile {
             return Err(error.at_span(start, start.saturating_add(len))); // as far as one can say it
         };
         let (start, end) = (saturating_usize(start), saturating_usize(end)); // inside the map
-        Ok(View { file: Arc::clone(&self.0), start, end })
+        Ok(MappedView { file: Arc::clone(&self.0), start, end })
     }
 }
 
@@ -248,7 +248,7 @@ impl Promise {
             };
             Some(Mapping { watch, map })
         };
-        Ok(Some(MappedFile(Arc::new(Inner { path, promise: self, file, stamp, map }))))
+        Ok(Some(MappedFile(Arc::new(MappedBytes { path, promise: self, file, stamp, map }))))
     }
 }
 
@@ -258,7 +258,7 @@ impl fmt::Debug for MappedFile {
     }
 }
 
-impl Inner {
+impl MappedBytes {
     /// Checks whether this is still the file that was mapped.
     fn check(&self) -> Result<()> {
         let about = self.file.metadata().map_err(|error| Error::io("read", error))?;
@@ -271,13 +271,13 @@ impl Inner {
 }
 
 /// A range of a mapped file; keeps the map alive.
-pub struct View {
-    file: Arc<Inner>,
+pub struct MappedView {
+    file: Arc<MappedBytes>,
     start: usize,
     end: usize, // not before start, not past the map
 }
 
-impl View {
+impl MappedView {
     /// Returns whether the file is still the one that was mapped, so that bytes read here were
     /// correct.
     #[must_use]
@@ -286,7 +286,7 @@ impl View {
     }
 }
 
-impl Deref for View {
+impl Deref for MappedView {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -295,13 +295,13 @@ impl Deref for View {
     }
 }
 
-impl AsRef<[u8]> for View {
+impl AsRef<[u8]> for MappedView {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl fmt::Debug for View {
+impl fmt::Debug for MappedView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View({}..{})", self.start, self.end)
     }

@@ -32,7 +32,7 @@ mod file;
 mod signal;
 
 #[cfg(not(all(test, zvf_loom)))]
-pub use file::{MappedFile, Promise, Reopened, View};
+pub use file::{MappedFile, MappedView, Promise, Reopened};
 #[cfg(not(all(test, zvf_loom)))]
 pub use signal::install_sigbus_handler;
 

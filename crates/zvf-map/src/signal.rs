@@ -15,7 +15,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use self::place::Place;
+use self::place::Slot;
 
 /// Installs the handler, once per process; maps created earlier are not covered.
 ///
@@ -66,7 +66,7 @@ pub(crate) const MAX_WATCHED: usize = 1024;
 
 /// A map in the table of the handler; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Watch(&'static Place);
+pub(crate) struct Watch(&'static Slot);
 
 impl Watch {
     /// Watches `len` bytes at `start`; `None` if there is no handler.
@@ -218,7 +218,7 @@ fn errno_place() -> *mut i32 {
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-static PLACES: [Place; MAX_WATCHED] = [const { Place::new() }; MAX_WATCHED];
+static PLACES: [Slot; MAX_WATCHED] = [const { Slot::new() }; MAX_WATCHED];
 
 #[cfg(test)]
 mod tests {
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn slots_are_released_and_run_out() {
         install_sigbus_handler().unwrap();
-        let place = Place::new();
+        let place = Slot::new();
         assert!(!place.holds(0) && !place.holds(1));
         place.write(4096, 8192);
         for (address, expected) in [(4095, false), (4096, true), (8191, true), (8192, false)] {

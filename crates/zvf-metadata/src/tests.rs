@@ -8,8 +8,9 @@ use std::vec::Vec;
 use serde_json::{Value, json};
 
 use super::arrays::{
-    ArrayAttributes as _, Column, Fragments, GeometryIndex, Groups, LinkAttribute, LinkSegment,
-    LinksFamily, ObjectIndex, ParametricArray, ParametricTypes, Rows, Vertices, tag,
+    ArrayAttributes as _, Column, FragmentsAttrs, GeometryIndex, GroupsAttrs, IndexAttrs,
+    LinkColumnAttrs, LinksFamily, ParametricArray, ParametricTypes, Rows, SegmentAttrs, Vertices,
+    tag,
 };
 use super::{
     ArrayDoc, GroupDoc, KeyList, LayoutFamily, LevelDoc, MetadataError, MetadataRule, Node, Object,
@@ -71,17 +72,17 @@ fn typed(attributes: Object, data_type: &Value) -> Result<Object, MetadataError>
     let a = attributes;
     Ok(match tag(&a).map(String::from).as_deref() {
         Some("vertices") => Vertices::parse(a)?.to_attributes(),
-        Some("vertex_fragments" | "link_fragments") => Fragments::parse(a)?.to_attributes(),
+        Some("vertex_fragments" | "link_fragments") => FragmentsAttrs::parse(a)?.to_attributes(),
         Some("attribute" | "fragment_attribute") => Column::parse(a)?.to_attributes(),
         Some("object_attribute" | "groupings_attribute") => Rows::parse(a)?.to_attributes(),
         Some("links_family") => LinksFamily::parse(a)?.to_attributes(),
         Some("cross_chunk_links") => LinksFamily::parse_cross_chunk(a)?.to_attributes(),
-        Some("links") => LinkSegment::parse(a)?.to_attributes(),
+        Some("links") => SegmentAttrs::parse(a)?.to_attributes(),
         Some("link_attribute" | "link_attribute_family") => {
-            LinkAttribute::parse(a)?.to_attributes()
+            LinkColumnAttrs::parse(a)?.to_attributes()
         }
-        Some("object_index") => ObjectIndex::parse(a)?.to_attributes(),
-        Some("groups") => Groups::parse(a)?.to_attributes(),
+        Some("object_index") => IndexAttrs::parse(a)?.to_attributes(),
+        Some("groups") => GroupsAttrs::parse(a)?.to_attributes(),
         Some("parametric_objects" | "parametric_names") => {
             ParametricArray::parse(a)?.to_attributes()
         }
@@ -219,11 +220,11 @@ fn broken_arrays_and_groups_are_reported_by_their_parsers() {
     let column = Column::parse(array("attr_channels_mismatch").unwrap().attributes).unwrap();
     assert_eq!(column.declared_columns(), Some(4));
     assert_eq!(super::columns(4, [(2, 6), (5, 15)]), Ok(3));
-    let groups = Groups::parse(array("gr_range_absurd").unwrap().attributes).unwrap();
+    let groups = GroupsAttrs::parse(array("gr_range_absurd").unwrap().attributes).unwrap();
     assert_eq!(groups.ranges.unwrap()[0].stop, 1 << 62);
     let index = GroupDoc::parse(document("oi_layout_unknown").as_bytes()).unwrap();
     assert_eq!(
-        ObjectIndex::parse(index.attributes).unwrap().layout().unwrap_err().to_string(),
+        IndexAttrs::parse(index.attributes).unwrap().layout().unwrap_err().to_string(),
         "Unsupported in metadata, layout: expected a known layout of manifests, found \
          \"vlen_manifests_v9\""
     );

@@ -14,11 +14,10 @@ use zvf_model::{ChunkFragments, ObjectManifest};
 
 use crate::cells::Target;
 use crate::links::Records;
-use crate::progress::Progress;
 use crate::rows::batches;
 
 /// Writes the bridges of a level, if there are any.
-pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
+pub(crate) async fn write(target: &mut Target<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let mut records = Records::new(LinkPolicy::new(2, target.reader.key_rank())?);
     for rows in batches(index.slots(), BATCH) {
@@ -44,7 +43,7 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
     if records.is_empty() {
         return Ok(());
     }
-    records.write(target, &[], false, progress).await
+    records.write(target, &[], false).await
 }
 
 /// Returns the first and the last row of each fragment in `manifests`; `None` for an empty

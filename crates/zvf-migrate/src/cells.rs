@@ -8,7 +8,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, Column, Fragments, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, FragmentsAttrs, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{BadColumn, LevelReader};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
@@ -23,6 +23,7 @@ pub(crate) struct Target<'a> {
     pub(crate) migration: &'a Migration,
     pub(crate) low: Vec<i64>,  // of the grid; empty where it is unknown
     pub(crate) high: Vec<i64>, // likewise
+    pub(crate) progress: Progress<'a>,
 }
 
 /// Facts about the rows of a level, known after all were read.
@@ -77,25 +78,18 @@ impl Target<'_> {
     }
 
     /// Copies an array, cell for cell.
-    async fn copy(
-        &self,
-        from: &Cells,
-        below: &str,
-        attributes: Object,
-        progress: &mut Progress<'_>,
-    ) -> Result<()> {
-        self.copy_and_look(from, below, attributes, |_, _| Ok(()), progress).await.map(drop)
+    async fn copy(&mut self, from: &Cells, below: &str, attributes: Object) -> Result<()> {
+        self.copy_and_look(from, below, attributes, |_, _| Ok(())).await.map(drop)
     }
 
     /// Copies an array, cell for cell; returns the results of `look` by key. A cell without bytes
     /// is only listed and has no result.
     async fn copy_and_look<T: Default + Send>(
-        &self,
+        &mut self,
         from: &Cells,
         below: &str,
         attributes: Object,
         look: impl Fn(&ChunkKey, &[u8]) -> Result<T> + Sync,
-        progress: &mut Progress<'_>,
     ) -> Result<Vec<(ChunkKey, T)>> {
         let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
         let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
@@ -111,24 +105,24 @@ impl Target<'_> {
                     Ok::<_, Error>((*key, said))
                 });
                 seen.extend(put.collect::<Result<Vec<_>, _>>()?);
-                progress.cells(keys.len());
+                self.progress.cells(keys.len());
             }
             run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
         }
-        finish(sink, progress).await?;
+        self.finish(sink).await?;
         Ok(seen)
+    }
+
+    /// Finishes an array.
+    pub(crate) async fn finish(&mut self, sink: CellSink) -> Result<()> {
+        let report = sink.finish(|_| ()).await?;
+        self.progress.done.stored_bytes += report.stored_bytes;
+        Ok(())
     }
 }
 
-/// Finishes an array.
-pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<()> {
-    let report = sink.finish(|_| ()).await?;
-    progress.done.stored_bytes += report.stored_bytes;
-    Ok(())
-}
-
 /// Copies vertices and their fragments, and collects facts about the rows.
-pub(crate) async fn vertices(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<Rows> {
+pub(crate) async fn vertices(target: &mut Target<'_>) -> Result<Rows> {
     let node = target.reader.node();
     let from = node.required_cells("vertices").await?;
     let mut attributes = Vertices::parse(from.attributes().clone()).at_key(from.path())?;
@@ -144,15 +138,15 @@ pub(crate) async fn vertices(target: &Target<'_>, progress: &mut Progress<'_>) -
     let count = |key: &ChunkKey, payload: &[u8]| {
         if raw { count_rows(payload, stride, (&from, key)) } else { Ok(0) }
     };
-    let mut lens = target.copy_and_look(&from, "vertices", attributes, count, progress).await?;
+    let mut lens = target.copy_and_look(&from, "vertices", attributes, count).await?;
     if !raw {
         lens.clear();
     }
     let rows = raw.then(|| lens.iter().map(|(_, rows)| rows).sum());
     lens.sort_by(|(a, _), (b, _)| a.cmp_numeric(b));
-    let attributes = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let attributes = FragmentsAttrs::new("vertex_fragments", Vec::new()).to_attributes();
     let tile = raw && tiles(target, &fragments, &lens).await?;
-    target.copy(&fragments, "vertex_fragments", attributes, progress).await?;
+    target.copy(&fragments, "vertex_fragments", attributes).await?;
     Ok(Rows { rows, tile })
 }
 
@@ -186,23 +180,14 @@ async fn tiles(target: &Target<'_>, fragments: &Cells, lens: &[(ChunkKey, u64)])
 }
 
 /// Copies rows of a composite store.
-pub(crate) async fn copy_other_vertices(
-    target: &Target<'_>,
-    below: &str,
-    progress: &mut Progress<'_>,
-) -> Result<()> {
+pub(crate) async fn copy_other_vertices(target: &mut Target<'_>, below: &str) -> Result<()> {
     let from = target.reader.node().required_cells(below).await?;
     let attributes = from.attributes().clone();
-    target.copy(&from, below, attributes, progress).await
+    target.copy(&from, below, attributes).await
 }
 
 /// Copies an attribute of vertices or of fragments.
-pub(crate) async fn column(
-    target: &Target<'_>,
-    name: &str,
-    of_fragments: bool,
-    progress: &mut Progress<'_>,
-) -> Result<()> {
+pub(crate) async fn column(target: &mut Target<'_>, name: &str, of_fragments: bool) -> Result<()> {
     let reader = target.reader;
     let (family, tag, found) = if of_fragments {
         ("fragment_attributes", "fragment_attribute", reader.fragment_attribute(name).await?)
@@ -226,7 +211,7 @@ pub(crate) async fn column(
     if attributes.channel_names.is_some() && found.width() == 1 {
         attributes.row_shape = Some(vec![1]);
     }
-    target.copy(&from, &below, attributes.to_attributes(), progress).await
+    target.copy(&from, &below, attributes.to_attributes()).await
 }
 
 /// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra

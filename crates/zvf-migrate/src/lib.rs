@@ -16,7 +16,7 @@
 //! (`verify`).
 //!
 //! Chunks, the order of fragments and rows, ids of objects, links and levels are preserved: nothing
-//! is ingested again. [`Plan::build`] lists the changes without reading payloads; [`Plan::apply`]
+//! is ingested again. [`MigrationPlan::build`] lists changes and reads no payloads; [`MigrationPlan::apply`]
 //! makes them.
 //!
 //! Memory holds the links of one level, or a shard or 256 cells if these are larger.
@@ -31,11 +31,11 @@
 //! # let (old, dir) = (old.path().to_str().unwrap(), tempfile::tempdir().unwrap());
 //! # let new = dir.path().join("new.zarrvectors");
 //! # let new = new.to_str().unwrap();
-//! use zvf_migrate::{Migration, Plan};
+//! use zvf_migrate::{Migration, MigrationPlan};
 //! use zvf_store::{Build, BuildOptions, Store};
 //!
 //! let store = Store::open(old, Default::default()).await?;
-//! let plan = Plan::build(&store).await?;
+//! let plan = MigrationPlan::build(&store).await?;
 //! let build = Build::begin(new, BuildOptions::default()).await?;
 //! let done = plan.apply(&Migration::default(), build, |_| ()).await?;
 //! assert!(done.cells > 0 && done.links > 0);
@@ -58,5 +58,5 @@ mod run;
 mod verify;
 
 pub use options::Migration;
-pub use plan::{Change, Plan};
+pub use plan::{MigrationChange, MigrationPlan};
 pub use progress::MigrationCounts;

@@ -13,37 +13,34 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-use rayon::slice::ParallelSliceMut as _;
+use rayon::iter::{
+    IntoParallelIterator as _, IntoParallelRefMutIterator as _, ParallelIterator as _,
+};
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, LinkColumnAttrs as Doc, LinksFamily, SegmentAttrs,
+};
 use zvf_metadata::{GroupDoc, LinkStore, Object, arrays};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};
 
-use crate::cells::{COPY_BATCH_CELLS, Target, finish};
-use crate::progress::Progress;
+use crate::cells::{COPY_BATCH_CELLS, Target};
 use crate::rows;
 
 /// The records of a family, sorted to their new places.
 pub(crate) struct Records {
     family: LinkPolicy,
-    sources: Vec<ChunkKey>,
-    source_numbers: HashMap<ChunkKey, usize>,
-    segments: Vec<Offsets>,
-    segment_numbers: HashMap<Offsets, usize>,
-    placed: Vec<Placed>,
+    /// The records by the offsets and the source of their cell.
+    segments: HashMap<Offsets, HashMap<ChunkKey, Vec<Placed>>>,
     elements: usize,
 }
 
 /// A record in its new place.
 struct Placed {
-    segment: usize,
-    source: usize,
     order: (usize, u64), // the old segment, and the row in it
     element: usize,
     record: LinkRecord,
@@ -66,15 +63,7 @@ pub(crate) struct Attribute {
 impl Records {
     /// Returns an empty list of records of `family`.
     pub(crate) fn new(family: LinkPolicy) -> Self {
-        Self {
-            family,
-            sources: Vec::new(),
-            source_numbers: HashMap::new(),
-            segments: Vec::new(),
-            segment_numbers: HashMap::new(),
-            placed: Vec::new(),
-            elements: 0,
-        }
+        Self { family, segments: HashMap::new(), elements: 0 }
     }
 
     /// Returns whether there are no records.
@@ -85,11 +74,10 @@ impl Records {
     /// Adds a record between `ends`, in the order of the old store.
     pub(crate) fn add(&mut self, ends: &[Endpoint<'_>], order: (usize, u64)) -> Result<()> {
         for placement in self.family.place(ends)? {
-            let segment =
-                number(&mut self.segments, &mut self.segment_numbers, placement.offsets());
-            let source = number(&mut self.sources, &mut self.source_numbers, *placement.source());
+            let segment = self.segments.entry(placement.offsets()).or_default();
             let (element, record) = (self.elements, placement.record());
-            self.placed.push(Placed { segment, source, order, element, record });
+            let cell = segment.entry(*placement.source()).or_default();
+            cell.push(Placed { order, element, record });
         }
         self.elements += 1;
         Ok(())
@@ -99,25 +87,25 @@ impl Records {
     /// the level lists which links each of its fragments has.
     pub(crate) async fn write(
         mut self,
-        target: &Target<'_>,
+        target: &mut Target<'_>,
         values: &[Attribute],
         inside: bool,
-        progress: &mut Progress<'_>,
     ) -> Result<()> {
-        self.placed.par_sort_by_key(|at| (at.segment, at.source, at.order, at.element));
-        let delta = self.family.delta();
+        let (delta, mut records) = (self.family.delta(), 0);
         let mut intra_is_there = false;
-        for placed in self.placed.chunk_by(|a, b| a.segment == b.segment) {
-            let offsets = &self.segments[placed[0].segment]; // no part is empty
+        for (offsets, mut placed) in std::mem::take(&mut self.segments) {
             let intra = delta == Delta::SAME && offsets.are_zero();
             intra_is_there |= intra;
-            let cells: Vec<(ChunkKey, &[Placed])> = placed
-                .chunk_by(|a, b| a.source == b.source)
-                .map(|cell| (self.sources[cell[0].source], cell))
-                .collect();
-            self.segment(target, offsets, &cells, values, progress).await?;
+            placed
+                .par_iter_mut()
+                .for_each(|(_, cell)| cell.sort_by_key(|at| (at.order, at.element)));
+            let mut cells: Vec<(ChunkKey, &[Placed])> =
+                placed.iter().map(|(source, cell)| (*source, cell.as_slice())).collect();
+            cells.sort_by(|(a, _), (b, _)| a.cmp_numeric(b));
+            records += cells.iter().map(|(_, cell)| cell.len()).sum::<usize>();
+            self.segment(target, &offsets, &cells, values).await?;
             if intra && inside {
-                fragments(target, &cells, progress).await?;
+                fragments(target, &cells).await?;
             }
         }
         if inside && !intra_is_there {
@@ -126,21 +114,20 @@ impl Records {
             let zeros: Vec<&[i64]> =
                 (1..self.family.link_width()).map(|_| zero.as_slice()).collect();
             let offsets = Offsets::new(self.family.sid_ndim(), &zeros)?;
-            self.segment(target, &offsets, &[], &[], progress).await?;
-            fragments(target, &[], progress).await?;
+            self.segment(target, &offsets, &[], &[]).await?;
+            fragments(target, &[]).await?;
         }
-        progress.done.links += to_u64(self.elements);
-        self.describe(target, values).await
+        target.progress.done.links += to_u64(self.elements);
+        self.describe(target, values, records).await
     }
 
     /// Writes the array of one segment, and those of its attributes.
     async fn segment(
         &self,
-        target: &Target<'_>,
+        target: &mut Target<'_>,
         offsets: &Offsets,
         cells: &[(ChunkKey, &[Placed])],
         values: &[Attribute],
-        progress: &mut Progress<'_>,
     ) -> Result<()> {
         let delta = self.family.delta();
         let intra = offsets.are_zero();
@@ -149,7 +136,7 @@ impl Records {
         let has_perm = self.family.has_perm(intra);
         let (body, shape) =
             (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
-        let segment = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
+        let segment = SegmentAttrs::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
         let array = |path: String, attributes: Object| -> Result<CellSink> {
             target.build.cells(&target.path(&path), target.plan(&keys, attributes))
@@ -180,17 +167,22 @@ impl Records {
             for sink in [&links].into_iter().chain(columns.iter().map(|(sink, _)| sink)) {
                 run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
             }
-            progress.cells(run.len());
+            target.progress.cells(run.len());
         }
-        finish(links, progress).await?;
+        target.finish(links).await?;
         for (sink, _) in columns {
-            finish(sink, progress).await?;
+            target.finish(sink).await?;
         }
         Ok(())
     }
 
     /// Writes the documents of the family.
-    async fn describe(&self, target: &Target<'_>, values: &[Attribute]) -> Result<()> {
+    async fn describe(
+        &self,
+        target: &Target<'_>,
+        values: &[Attribute],
+        records: usize,
+    ) -> Result<()> {
         let (family, delta) = (&self.family, self.family.delta());
         let store = match family.store() {
             LinkStorage::Canonical => LinkStore::Canonical,
@@ -200,7 +192,7 @@ impl Records {
         let attributes = LinksFamily {
             sid_ndim: Some(to_u64(family.sid_ndim())),
             num_links: Some(count),
-            num_physical_records: Some(to_u64(self.placed.len())),
+            num_physical_records: Some(to_u64(records)),
             ..LinksFamily::new(delta.0.into(), width, family.is_directed(), store)
         };
         let path = target.path(&format!("links/{delta}"));
@@ -216,10 +208,9 @@ impl Records {
 
 /// Writes the links to the level `delta` away, with the attributes of these names.
 pub(crate) async fn write(
-    target: &Target<'_>,
+    target: &mut Target<'_>,
     delta: Delta,
     attributes: &[String],
-    progress: &mut Progress<'_>,
 ) -> Result<()> {
     let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
     // The policy that 0.9 writes for links between levels; their endpoints keep the given order.
@@ -260,7 +251,7 @@ pub(crate) async fn write(
         column: rows.finish(),
     });
     let values: Vec<Attribute> = values.collect();
-    records.write(target, &values, delta == Delta::SAME, progress).await
+    records.write(target, &values, delta == Delta::SAME).await
 }
 
 impl Values {
@@ -288,11 +279,7 @@ impl Values {
 
 /// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of
 /// `cells` that have no group.
-async fn fragments(
-    target: &Target<'_>,
-    cells: &[(ChunkKey, &[Placed])],
-    progress: &mut Progress<'_>,
-) -> Result<()> {
+async fn fragments(target: &mut Target<'_>, cells: &[(ChunkKey, &[Placed])]) -> Result<()> {
     let old = target.reader.node().cells("link_fragments").await?;
     let counts: HashMap<ChunkKey, u64> =
         cells.iter().map(|(key, cell)| (*key, to_u64(cell.len()))).collect();
@@ -302,7 +289,7 @@ async fn fragments(
         let more = old.presence().await?;
         keys.extend(more.iter().filter(|key| !cell_keys.contains(key.components())));
     }
-    let attributes = arrays::Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let attributes = arrays::FragmentsAttrs::new("link_fragments", Vec::new()).to_attributes();
     let plan = target.plan(&keys, attributes);
     let sink = target.build.cells(&target.path("link_fragments"), plan)?;
     for run in target.runs(&sink, keys)? {
@@ -317,9 +304,9 @@ async fn fragments(
             sink.put(key, blob?.into())?;
         }
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
-        progress.cells(run.len());
+        target.progress.cells(run.len());
     }
-    finish(sink, progress).await
+    target.finish(sink).await
 }
 
 /// Returns the index `blob`, with one more group if it covers fewer than `rows` rows.
@@ -356,18 +343,6 @@ async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object>
         }
     }
     Ok(Object::new())
-}
-
-/// Returns the number of `item`; a new item gets the next number.
-fn number<T: Copy + Eq + std::hash::Hash>(
-    all: &mut Vec<T>,
-    numbers: &mut HashMap<T, usize>,
-    item: T,
-) -> usize {
-    *numbers.entry(item).or_insert_with(|| {
-        all.push(item);
-        all.len() - 1
-    })
 }
 
 #[cfg(test)]

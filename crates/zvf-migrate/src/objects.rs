@@ -2,17 +2,16 @@
 
 use zvf_error::{Locate as _, Result};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, ObjectIndex};
+use zvf_metadata::arrays::{ArrayAttributes as _, IndexAttrs};
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
-use crate::progress::Progress;
 use crate::rows::batches;
 
 /// Writes the object index of a level. To old readers an empty row means an object without
 /// fragments, to new ones it is an error: it becomes an empty manifest.
-pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
+pub(crate) async fn write(target: &mut Target<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let build = target.build;
     let mut manifests = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
@@ -36,14 +35,12 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
     column.finish(|_| ()).await?;
     // Without a document there are no further members to keep.
     let group = target.reader.node().group("object_index").await?.unwrap_or_default();
-    let old = ObjectIndex::parse(group.attributes).at_key(index.path())?;
+    let old = IndexAttrs::parse(group.attributes).at_key(index.path())?;
     let rank = to_u64(target.reader.key_rank());
-    let attributes = ObjectIndex {
-        extras: old.extras,
-        ..ObjectIndex::new(index.slots(), present, rank, sorted)
-    };
+    let attributes =
+        IndexAttrs { extras: old.extras, ..IndexAttrs::new(index.slots(), present, rank, sorted) };
     build.group(&target.path("object_index"), &GroupDoc::new(attributes.to_attributes())).await?;
-    progress.done.objects += index.slots();
+    target.progress.done.objects += index.slots();
     Ok(())
 }
 

@@ -21,14 +21,14 @@ use zvf_store::Store;
 /// # let old = archives::Unpacked::new("v070_gr3");
 /// # let old = old.path().to_str().unwrap();
 /// let store = zvf_store::Store::open(old, Default::default()).await?;
-/// let plan = zvf_migrate::Plan::build(&store).await?;
+/// let plan = zvf_migrate::MigrationPlan::build(&store).await?;
 /// let root = plan.changes().next().unwrap();
 /// assert_eq!((root.path, root.before, root.after), ("", "0.7.0", "0.9.2"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MigrationPlan {
     pub(crate) store: Store,
     pub(crate) levels: Vec<PlannedLevel>,
     pub(crate) extra_kinds: Vec<Step>,
@@ -38,13 +38,13 @@ pub struct Plan {
 /// A change in the new store, or a part that is copied.
 ///
 /// ```
-/// use zvf_migrate::Change;
+/// use zvf_migrate::MigrationChange;
 ///
-/// let change = Change { path: "0/groups", before: "data and offsets", after: "rows" };
+/// let change = MigrationChange { path: "0/groups", before: "data and offsets", after: "rows" };
 /// assert_eq!(change.path, "0/groups");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Change<'a> {
+pub struct MigrationChange<'a> {
     /// The path below the root of the store; empty for the root itself.
     pub path: &'a str,
     /// The old form.
@@ -94,7 +94,7 @@ pub(crate) enum What {
     Unknown,
 }
 
-impl Plan {
+impl MigrationPlan {
     /// Plans the migration of `store`.
     ///
     /// # Errors
@@ -130,12 +130,12 @@ impl Plan {
     }
 
     /// Returns the changes in order, beginning with the version.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
-        let root = Change { path: "", before: &self.version, after: KNOWN };
+    pub fn changes(&self) -> impl Iterator<Item = MigrationChange<'_>> {
+        let root = MigrationChange { path: "", before: &self.version, after: KNOWN };
         let levels = self.levels.iter().flat_map(|level| &level.steps);
         let parts = levels.chain(&self.extra_kinds).map(|step| {
             let (before, after) = step.what.words();
-            Change { path: &step.path, before, after }
+            MigrationChange { path: &step.path, before, after }
         });
         [root].into_iter().chain(parts)
     }

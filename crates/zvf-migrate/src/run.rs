@@ -9,11 +9,11 @@ use zvf_store::{Build, CellPlan, Store};
 
 use crate::cells::{Rows, Target};
 use crate::options::Migration;
-use crate::plan::{Plan, PlannedLevel, Step, What};
+use crate::plan::{MigrationPlan, PlannedLevel, Step, What};
 use crate::progress::{MigrationCounts, Progress};
 use crate::{bridges, cells, links, objects, rows, verify};
 
-impl Plan {
+impl MigrationPlan {
     /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
     ///
     /// Cells are encoded on the current rayon pool, and this call blocks meanwhile; see [`Build`]
@@ -33,8 +33,8 @@ impl Plan {
         build.check_source(&self.store)?;
         let mut done = MigrationCounts::default();
         for planned in &self.levels {
-            let mut progress = Progress { done: &mut done, on_progress: &mut on_progress };
-            level(planned, migration, &build, &mut progress).await?;
+            let progress = Progress { done: &mut done, on_progress: &mut on_progress };
+            level(planned, migration, &build, progress).await?;
             done.levels += 1;
             on_progress(&done);
         }
@@ -101,30 +101,30 @@ async fn copy_part(
 }
 
 /// Writes a level.
-async fn level(
-    planned: &PlannedLevel,
-    migration: &Migration,
-    build: &Build,
-    progress: &mut Progress<'_>,
+async fn level<'a>(
+    planned: &'a PlannedLevel,
+    migration: &'a Migration,
+    build: &'a Build,
+    progress: Progress<'a>,
 ) -> Result<()> {
     let PlannedLevel { reader, steps } = planned;
-    let target = target(reader, migration, build).await?;
+    let mut target = target(reader, migration, build, progress).await?;
     let node = reader.node();
     let mut vertices = Rows::default();
     for step in steps {
         let Step { path, what } = step;
         let below = path.split_once('/').map_or("", |(_, below)| below);
         match what {
-            What::Vertices => vertices = cells::vertices(&target, progress).await?,
-            What::OtherVertices => cells::copy_other_vertices(&target, below, progress).await?,
+            What::Vertices => vertices = cells::vertices(&mut target).await?,
+            What::OtherVertices => cells::copy_other_vertices(&mut target, below).await?,
             What::Column { name, of_fragments } => {
-                cells::column(&target, name, *of_fragments, progress).await?;
+                cells::column(&mut target, name, *of_fragments).await?;
             }
-            What::Links { bridges: true, .. } => bridges::write(&target, progress).await?,
+            What::Links { bridges: true, .. } => bridges::write(&mut target).await?,
             What::Links { delta, attributes, .. } => {
-                links::write(&target, *delta, attributes, progress).await?;
+                links::write(&mut target, *delta, attributes).await?;
             }
-            What::Objects => objects::write(&target, progress).await?,
+            What::Objects => objects::write(&mut target).await?,
             What::Values { of_groups } => {
                 let (dense, name) = (node.dense(below).await?, last_part(path));
                 let values = match of_groups {
@@ -136,7 +136,7 @@ async fn level(
                 }
             }
             What::Groups | What::Table | What::Names | What::Document | What::Unknown => {
-                copy_part(reader.store(), step, build, progress.done).await?;
+                copy_part(reader.store(), step, build, target.progress.done).await?;
             }
         }
     }
@@ -158,6 +158,7 @@ async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,
     build: &'a Build,
+    progress: Progress<'a>,
 ) -> Result<Target<'a>> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let grid = zvf_format::grid::Grid::from_bounds(low, high, reader.chunk_shape());
@@ -175,7 +176,7 @@ async fn target<'a>(
         let high = grid.origin().iter().zip(grid.shape()).map(last).collect();
         (grid.origin().to_vec(), high)
     });
-    let mut target = Target { reader, build, migration, low, high };
+    let mut target = Target { reader, build, migration, low, high, progress };
     let chunks: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
     let CellPlan { low, high, .. } = target.plan(&chunks, Default::default());
     (target.low, target.high) = (low, high);
@@ -221,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_changed_during_migration_is_not_replaced() {
         let old = archives::Unpacked::new("v060_gr3");
-        let plan = Plan::build(&old.open().await).await.unwrap();
+        let plan = MigrationPlan::build(&old.open().await).await.unwrap();
         let mut root = std::fs::read(old.path().join("zarr.json")).unwrap();
         root.push(b' ');
         std::fs::write(old.path().join("zarr.json"), root).unwrap();
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(error.class(), Class::Conflict);
         assert_eq!(archives::tree(old.path()), before);
 
-        let plan = Plan::build(&old.open().await).await.unwrap();
+        let plan = MigrationPlan::build(&old.open().await).await.unwrap();
         let build = Build::begin(address, options()).await.unwrap();
         plan.apply(&Migration::default(), build, |_| ()).await.unwrap();
         assert_ne!(archives::tree(old.path()), before);

@@ -9,10 +9,10 @@ use archives::Unpacked;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
 use zvf_format::key::Delta;
-use zvf_migrate::{Migration, Plan};
+use zvf_migrate::{Migration, MigrationPlan};
 use zvf_model::{Kind, LevelId, LevelReader, Parametric, Value};
 use zvf_store::{Build, BuildOptions, Caching, CodecPipeline, OpenOptions, Store};
-use zvf_validate::{Observer, Options, validate_at};
+use zvf_validate::{Checks, Observer, validate_at};
 
 use contents::contents;
 
@@ -27,7 +27,7 @@ async fn migrate(old: &Store, migration: &Migration) -> (TempDir, Store) {
     let address = dir.path().join("new.zarrvectors");
     let address = address.to_str().unwrap();
     let build = Build::begin(address, BuildOptions { sync: false, ..BuildOptions::default() });
-    let plan = Plan::build(old).await.unwrap();
+    let plan = MigrationPlan::build(old).await.unwrap();
     plan.apply(migration, build.await.unwrap(), |_| ()).await.unwrap();
     let store = Store::open(address, OpenOptions::default()).await.unwrap();
     (dir, store)
@@ -36,7 +36,7 @@ async fn migrate(old: &Store, migration: &Migration) -> (TempDir, Store) {
 /// Returns the findings of a validator for the store in `dir`.
 async fn findings(dir: &TempDir) -> Vec<String> {
     let address = dir.path().join("new.zarrvectors");
-    let (options, observer) = (Options::default(), Observer::default());
+    let (options, observer) = (Checks::default(), Observer::default());
     let address = address.to_str().unwrap();
     let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
     report.findings.iter().map(ToString::to_string).collect()
@@ -70,7 +70,7 @@ async fn from_memory_to_memory() {
     let options = BuildOptions::default();
     let build = Build::in_object_store(to.clone(), "a/b", options).await.unwrap();
     let mut last_cells = 0;
-    let plan = Plan::build(&old).await.unwrap();
+    let plan = MigrationPlan::build(&old).await.unwrap();
     let report =
         plan.apply(&Migration::default(), build, |step| last_cells = step.cells).await.unwrap();
     assert_eq!((report.levels, report.objects, report.cells), (3, 60, last_cells));
@@ -109,7 +109,7 @@ async fn foreign_nodes_are_copied() {
     }
     let text = std::fs::read(dir.path().join("new.zarrvectors/notes/text")).unwrap();
     assert_eq!(text, b"as it is");
-    let plan = Plan::build(&old).await.unwrap();
+    let plan = MigrationPlan::build(&old).await.unwrap();
     let changes: Vec<_> = plan.changes().map(|change| (change.path, change.after)).collect();
     assert_eq!(changes[0], ("", "0.9.2"));
     for change in [
@@ -189,7 +189,7 @@ async fn parametric_objects_are_migrated() {
 #[tokio::test]
 async fn a_new_store_is_refused() {
     let unpacked = Unpacked::new("pc3_basic");
-    let error = Plan::build(&unpacked.open().await).await.unwrap_err();
+    let error = MigrationPlan::build(&unpacked.open().await).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "Unsupported, version: expected one before 0.9: zvf rewrite --shard and zvf rewrite --codec write others \

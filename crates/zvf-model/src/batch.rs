@@ -62,6 +62,29 @@ impl Batch {
         Ok(self)
     }
 
+    /// Returns the same batch with these attributes of the vertices instead of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the number of rows of one differs from that of the positions.
+    pub fn with_fields(self, fields: impl IntoIterator<Item = Field>) -> Result<Self, BadBatch> {
+        fields.into_iter().try_fold(Self { fields: Vec::new(), ..self }, Self::with_field)
+    }
+
+    /// Returns some vertices, which share the memory of these, without parts and elements.
+    ///
+    /// # Panics
+    ///
+    /// When the rows do not exist.
+    #[must_use]
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
+        let slice = |field: &Field| field.with_column(field.column.slice(rows.clone()));
+        let (positions, fields) = (self.positions.slice(rows.clone()), &self.fields);
+        let fields = fields.iter().map(slice).collect();
+        let vertex_objects = self.vertex_objects.as_ref().map(|all| all[rows.clone()].to_vec());
+        Self { fields, vertex_objects, ..Self::new(self.kind, positions) }
+    }
+
     /// Returns the same batch with the object of each vertex.
     ///
     /// # Errors
@@ -171,7 +194,7 @@ pub struct Parts {
 
 /// One part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BatchPart {
     /// Its vertices.
     pub rows: std::ops::Range<usize>,
     /// The object that the part is, or is a run of.
@@ -251,10 +274,10 @@ impl Parts {
     }
 
     /// Returns the parts in order.
-    pub fn iter(&self) -> impl Iterator<Item = Part> {
+    pub fn iter(&self) -> impl Iterator<Item = BatchPart> {
         let ends = self.offsets.iter().skip(1);
         let rows = self.offsets.iter().zip(ends).map(|(start, end)| *start..*end);
-        rows.zip(&self.objects).map(|(rows, object)| Part { rows, object: *object })
+        rows.zip(&self.objects).map(|(rows, object)| BatchPart { rows, object: *object })
     }
 }
 
@@ -288,6 +311,15 @@ impl Elements {
         same_length("an element attribute", field.column.len(), self.len())?;
         self.fields.push(field);
         Ok(self)
+    }
+
+    /// Returns the same with these attributes instead of its own.
+    ///
+    /// # Errors
+    ///
+    /// When one has another number of rows.
+    pub fn with_fields(self, fields: impl IntoIterator<Item = Field>) -> Result<Self, BadBatch> {
+        fields.into_iter().try_fold(Self { fields: Vec::new(), ..self }, Self::with_field)
     }
 
     /// Returns the number of vertices per element.

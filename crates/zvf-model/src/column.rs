@@ -134,6 +134,7 @@ impl Column {
 
     /// Returns value `c` of row `i`; [`Value::Null`] past the end.
     #[must_use]
+    #[inline]
     pub fn value(&self, i: usize, c: usize) -> Value {
         let row = self.row(i);
         let size = self.stride / usize_from_u32(self.width);
@@ -145,6 +146,7 @@ impl Column {
     /// Returns value `c` of row `i` as a float, rounded if it is a large integer; `None` for text
     /// and past the end.
     #[must_use]
+    #[inline]
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
         to_float(&self.value(i, c))
     }
@@ -300,6 +302,7 @@ fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
 impl Value {
     /// Decodes one little-endian value; text without its trailing zeros.
     #[must_use]
+    #[inline]
     pub fn decode(dtype: Dtype, bytes: &[u8]) -> Self {
         use DtypeKind as Kind;
         match (dtype.kind, bytes) {

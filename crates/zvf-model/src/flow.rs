@@ -71,7 +71,7 @@ pub trait Sink {
     /// # Errors
     ///
     /// When writing fails, or the input was incomplete.
-    fn finish(self: Box<Self>) -> Result<Report>;
+    fn finish(self: Box<Self>) -> Result<FlowReport>;
 }
 
 /// Moves all pieces of `source` to `sink`, and returns the number of vertices. `on_progress` gets
@@ -121,7 +121,7 @@ impl From<FlowError> for Error {
 
 /// The counts and the losses of a written output.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct FlowReport {
     /// Vertices.
     pub vertices: u64,
     /// Objects, if the sink has them.

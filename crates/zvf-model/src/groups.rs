@@ -15,7 +15,7 @@ use std::sync::Arc;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::{ArrayAttributes as _, Groups as Doc};
+use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs as Doc};
 use zvf_store::{Listing, Rows, Store};
 
 use crate::open::list_nodes;

@@ -34,10 +34,11 @@ mod objects;
 pub mod open;
 mod owners;
 mod parametric;
+mod pick;
 mod rowwise;
 mod value;
 
-pub use batch::{BadBatch, Batch, Elements, Part, Parts};
+pub use batch::{BadBatch, Batch, BatchPart, Elements, Parts};
 pub use bounds::{BadBounds, Bounds};
 pub use column::{BadColumn, Column, ColumnBuilder, NativeType};
 pub use composite::ExtraGeometry;

@@ -22,7 +22,7 @@ use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowSh
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{
-    ArrayAttributes as _, Column as ColumnDoc, LinkSegment as SegmentDoc, LinksFamily,
+    ArrayAttributes as _, Column as ColumnDoc, LinksFamily, SegmentAttrs as SegmentDoc,
 };
 use zvf_metadata::{Dtype, DtypeKind, LinkStore, Object, Root, Token};
 use zvf_store::{DenseArray, LevelNode, Listing};

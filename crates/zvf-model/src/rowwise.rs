@@ -42,11 +42,11 @@ use crate::{Column, ColumnBuilder, Field, Value};
 /// ```
 #[derive(Clone, Debug)]
 pub struct RowAttribute {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedRows>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedRows {
     name: String,
     array: DenseArray,
     width: u32,
@@ -99,7 +99,7 @@ impl RowAttribute {
         let (unit, description) = (text("unit"), text("description"));
         let is_derived = doc.extras.get("derived") == Some(&true.into());
         let (name, mask) = (name.to_owned(), OnceCell::new());
-        let inner = Inner { name, array, width, absence, unit, description, is_derived, mask };
+        let inner = OpenedRows { name, array, width, absence, unit, description, is_derived, mask };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -144,7 +144,7 @@ impl RowAttribute {
     /// Returns `column` with the metadata of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
-        let Inner { name, unit, description, .. } = &*self.inner;
+        let OpenedRows { name, unit, description, .. } = &*self.inner;
         let (unit, description) = (unit.clone(), description.clone());
         Field { unit, description, ..Field::new(name.as_str(), column) }
     }

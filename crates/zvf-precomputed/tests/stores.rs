@@ -203,7 +203,7 @@ async fn large_meshes_are_cut_into_an_octree() {
                     if size > 0 {
                         let read = zvf_draco::decode(
                             &data[bytes..bytes + size],
-                            &zvf_draco::Limits::default(),
+                            &zvf_draco::Caps::default(),
                         );
                         assert!(!read.unwrap().faces.unwrap().is_empty(), "{id} {segment}");
                     }
@@ -428,7 +428,7 @@ async fn check_meshes(id: &str, store: &ServedStore) -> usize {
             assert!(elements.is_empty(), "{id}: {segment} has faces");
             continue;
         };
-        let decoded = zvf_draco::decode(&data[..size], &zvf_draco::Limits::default()).unwrap();
+        let decoded = zvf_draco::decode(&data[..size], &zvf_draco::Caps::default()).unwrap();
         assert_eq!(
             decoded.faces.unwrap().len(),
             elements.len() * (elements.width() - 2),

@@ -23,7 +23,7 @@ use crate::name::{
 /// A file or folder that a process left next to a target, or is using.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Leftover {
+pub struct StagedLeftover {
     /// Its path.
     pub path: PathBuf,
     /// Its kind.
@@ -49,7 +49,7 @@ pub enum LeftoverKind {
 /// # Errors
 ///
 /// When the folder above `target` cannot be listed; a missing one has none.
-pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
+pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<StagedLeftover>> {
     let target = resolve_target(target)?;
     let mut found = Vec::new();
     let Some(parent) = target.parent() else { return Ok(found) };
@@ -69,13 +69,13 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
                 LeftoverKind::Staging | LeftoverKind::File | LeftoverKind::Lock => continue,
             };
             let in_use = FileLock::is_held(disk, &lock);
-            found.push(Leftover { path, kind, in_use });
+            found.push(StagedLeftover { path, kind, in_use });
         }
     }
     let lock = hidden_sibling(&target, TARGET_LOCK);
     if let Some(lock) = lock.filter(|lock| lock.exists()) {
         let in_use = FileLock::is_held(disk, &lock);
-        found.push(Leftover { path: lock, kind: LeftoverKind::Lock, in_use });
+        found.push(StagedLeftover { path: lock, kind: LeftoverKind::Lock, in_use });
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)

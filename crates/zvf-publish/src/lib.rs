@@ -74,7 +74,7 @@ pub use file::{AtomicFile, FileOptions};
 pub use gate::CommitGate;
 pub use identity::{TargetIdentity, count_records, journal_folder};
 pub use keyed::{KeyedFolder, PreparedFile};
-pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
+pub use leftover::{LeftoverKind, StagedLeftover, list_leftovers, remove_leftovers};
 pub use lock::{FileLock, is_new_owner_in_use};
 pub use name::{hidden_sibling, resolve_target};
 pub use shared::SharedStagingDir;

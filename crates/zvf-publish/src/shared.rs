@@ -279,9 +279,9 @@ const OLD: &str = "old";
 mod tests {
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct TestFolder(tempfile::TempDir);
 
-    impl Place {
+    impl TestFolder {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn work_done_again_changes_nothing() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let (first, second) = (place.join(false).unwrap(), place.join(false).unwrap());
         put(&first, "0/c/1", b"same");
         put(&second, "0/c/1", b"same");
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_a_loss_of_power_took_is_not_taken_for_published() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let (target, work) = (place.at("a.zv"), place.at("work"));
         let is_gone = || SharedStagingDir::is_gone(&target, &work, "zarr.json").unwrap();
         let staging = place.join(false).unwrap();
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_store_is_replaced_once_whatever_moment_it_is_killed_at() {
-        let place = Place::new();
+        let place = TestFolder::new();
         fs::create_dir(place.at("a.zv")).unwrap();
         fs::write(place.at("a.zv/zarr.json"), "old").unwrap();
         let error = place.join(false).unwrap_err().to_string();
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn two_renames_are_finished_by_the_next() {
-        let place = Place::new();
+        let place = TestFolder::new();
         fs::create_dir_all(place.at("work/old")).unwrap();
         fs::create_dir(place.at("work/store")).unwrap();
         fs::write(place.at("work/store/zarr.json"), "new").unwrap();
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn what_a_build_in_one_process_left_goes_too() {
-        let place = Place::new();
+        let place = TestFolder::new();
         fs::create_dir_all(place.at(".a.zv.zvf-build-0/store")).unwrap();
         let work = place.join(false).unwrap();
         assert!(!work.has("0/c/0").unwrap());
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_folder_on_another_file_system_is_refused_at_once() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let work = place.at("work");
         fs::create_dir_all(work.join(SCRATCH_STORE)).unwrap();
         // The file system of processes is a different one.

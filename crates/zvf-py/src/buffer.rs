@@ -168,10 +168,8 @@ pub(crate) fn batch_of(
     vertex_objects: Option<Vec<i64>>,
     elements: Option<(usize, Vec<usize>, Vec<FieldArgument<'_>>)>,
 ) -> PyResult<Batch> {
-    let mut batch = Batch::new(kind, positions.column()?);
-    for field in fields(columns)? {
-        batch = batch.with_field(field).map_err(value_error)?;
-    }
+    let batch = Batch::new(kind, positions.column()?);
+    let mut batch = batch.with_fields(fields(columns)?).map_err(value_error)?;
     if let Some((offsets, objects)) = parts {
         let objects = objects.into_iter().map(ObjectId).collect();
         let parts = Parts::new(offsets, objects).map_err(value_error)?;

@@ -6,9 +6,9 @@ use futures_util::{Stream, StreamExt as _};
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde_json::json;
-use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
+use zvf::inspect::{AttributeStats, GroupView, ObjectView, StoreSummary};
 use zvf::render::{ColourBy, Ground, Options, Size};
-use zvf::{Batch, Counts, LevelId, ObjectId, OpenOptions, Plan, Reader as Native};
+use zvf::{Batch, Counts, LevelId, ObjectId, OpenOptions, QueryPlan, Reader as Native};
 
 use zvf::Error;
 
@@ -52,7 +52,7 @@ pub(crate) fn open(
 struct Planned {
     text: String,
     #[serde(flatten)]
-    plan: Plan,
+    plan: QueryPlan,
 }
 
 /// A handle to the levels of one store.
@@ -79,7 +79,7 @@ impl Reader {
     /// Returns what the store is and holds.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| document(&control.wait(Summary::read(reader.store()))?))
+        start(move |control| document(&control.wait(StoreSummary::read(reader.store()))?))
     }
 
     /// Returns the root document, as JSON.
@@ -115,7 +115,7 @@ impl Reader {
     /// Returns the answer batch by batch.
     fn batches(&self, query: &Query) -> Batches {
         // The stream is made by the first job: it reads ahead on the runtime.
-        Batches(Arc::new(Mutex::new(Stage::Pending(Box::new((self.0.clone(), query.0.clone()))))))
+        Batches(Arc::new(Mutex::new(Step::Pending(Box::new((self.0.clone(), query.0.clone()))))))
     }
 
     /// Lists the chunk keys of a level, in numeric order.
@@ -262,7 +262,7 @@ impl Reader {
 
 type Coming = Box<dyn Stream<Item = Result<Batch, Error>> + Send + Unpin>;
 
-enum Stage {
+enum Step {
     Pending(Box<(Native, zvf::Query)>),
     Coming(Coming),
     Ended,
@@ -270,7 +270,7 @@ enum Stage {
 
 /// The batches of an answer; each call of `next` starts a job, whose outcome is an answer or `None`.
 #[pyclass(frozen, module = "zvf._zvf")]
-pub(crate) struct Batches(Arc<Mutex<Stage>>);
+pub(crate) struct Batches(Arc<Mutex<Step>>);
 
 #[pymethods]
 impl Batches {
@@ -278,20 +278,20 @@ impl Batches {
         let stage = Arc::clone(&self.0);
         start(move |control| {
             let mut stage = lock(&stage);
-            let coming = match std::mem::replace(&mut *stage, Stage::Ended) {
-                Stage::Pending(asked) => {
+            let coming = match std::mem::replace(&mut *stage, Step::Ended) {
+                Step::Pending(asked) => {
                     let (reader, query) = *asked;
                     Some(Box::new(reader.stream(query)) as Coming)
                 }
-                Stage::Coming(coming) => Some(coming),
-                Stage::Ended => None,
+                Step::Coming(coming) => Some(coming),
+                Step::Ended => None,
             };
             let Some(mut coming) = coming else {
                 return Ok(outcome(None::<Answer>));
             };
             let next = control.wait(async { coming.next().await.transpose() })?;
             if next.is_some() {
-                *stage = Stage::Coming(coming);
+                *stage = Step::Coming(coming);
             }
             Ok(outcome(next.map(Answer::from)))
         })
@@ -299,6 +299,6 @@ impl Batches {
 
     /// Ends the reading ahead.
     fn close(&self) {
-        *lock(&self.0) = Stage::Ended;
+        *lock(&self.0) = Step::Ended;
     }
 }

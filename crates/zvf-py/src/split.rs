@@ -19,7 +19,7 @@ pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> 
     }
     if batch.parts().is_empty() {
         let ranges = (0..batch.len()).step_by(rows).map(|at| at..batch.len().min(at + rows));
-        return ranges.map(|range| slice(batch, range)).collect();
+        return Ok(ranges.map(|range| batch.slice(range)).collect());
     }
     let offsets = batch.parts().offsets();
     let mut batches = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> 
         // The last part that ends within the rows, or the one that is longer.
         let fits = offsets.partition_point(|end| *end <= offsets[first] + rows) - 1;
         let end = fits.max(first + 1);
-        let short = slice(batch, offsets[first]..offsets[end])?;
+        let short = batch.slice(offsets[first]..offsets[end]);
         let own = offsets[first..=end].iter().map(|offset| offset - offsets[first]).collect();
         let parts = Parts::new(own, batch.parts().objects()[first..end].to_vec())?;
         let starts = (first..end).map(|part| batch.parts().starts_line(part)).collect();
@@ -36,16 +36,4 @@ pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> 
         first = end;
     }
     Ok(batches)
-}
-
-/// Returns some rows of a batch without parts and elements.
-fn slice(batch: &Batch, rows: std::ops::Range<usize>) -> Result<Batch, BadBatch> {
-    let mut short = Batch::new(batch.kind(), batch.positions().slice(rows.clone()));
-    for field in batch.fields() {
-        short = short.with_field(field.with_column(field.column.slice(rows.clone())))?;
-    }
-    match batch.vertex_objects() {
-        Some(owners) => short.with_vertex_objects(owners[rows].to_vec()),
-        None => Ok(short),
-    }
 }

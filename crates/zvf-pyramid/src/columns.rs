@@ -1,10 +1,12 @@
-//! Converts positions to floats and back, and joins columns.
+//! Converts positions to floats and back, and gathers rows of columns.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Column, ColumnBuilder};
+use zvf_model::Column;
 
 use crate::rows::row_number;
 
@@ -81,23 +83,13 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
 
 /// Returns some rows of a column, in this order.
 pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
-    let mut some = ColumnBuilder::empty_like(column);
-    some.reserve(rows.len());
-    for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let start = usize_from_u32(run[0]);
-        some.push_rows(column, start..start + run.len());
-    }
-    some.finish()
+    Column::pick(&[column], runs(rows))
 }
 
-/// Concatenates one or more columns of the same type.
-pub(crate) fn join(columns: &[&Column]) -> Column {
-    if let [only] = columns {
-        return (*only).clone();
-    }
-    let mut all = ColumnBuilder::empty_like(columns[0]);
-    columns.iter().for_each(|column| all.push_rows(column, 0..column.len()));
-    all.finish()
+/// Returns rows as runs of consecutive ones, for [`Column::pick`] of a single column.
+pub(crate) fn runs(rows: &[u32]) -> impl Iterator<Item = (usize, Range<usize>)> + Clone {
+    let runs = rows.chunk_by(|row, next| row.checked_add(1) == Some(*next));
+    runs.map(|run| (0, usize_from_u32(run[0])..usize_from_u32(run[0]) + run.len()))
 }
 
 /// Returns integers as an unsigned 64-bit column.
@@ -135,10 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_gathered_and_joined() {
+    fn rows_are_gathered() {
         let source = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(gather(&source, &[1, 0, 1]).floats(), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!(gather(&source, &[0, 1, 1]).floats(), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
-        assert_eq!(join(&[&source, &source]).len(), 4);
     }
 }

@@ -51,15 +51,17 @@ mod selection;
 mod shape;
 mod size;
 mod stale;
+mod strategy;
 mod target;
 
 pub use build::{Reuse, build, build_reusing};
 pub use checkpoint::KeptLevel;
 pub use kept_levels::{belongs_to_levels, build_in_folder, check_divisible};
-pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
+pub use options::{KindOptions, Method, Options, RowsHook};
 pub use plan::{PyramidPlan, Step};
 #[cfg(feature = "reference")]
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
 pub use rule::Aggregation;
 pub use stale::{RebuiltLevel, Stale, Unit};
+pub use strategy::Strategy;

@@ -23,7 +23,7 @@ use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
-use zvf_metadata::arrays::{ArrayAttributes as _, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily, SegmentAttrs};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore, Root};
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
@@ -372,7 +372,7 @@ impl<'a> Cells<'a> {
     fn open_sink(&self, offset: &[i64]) -> Result<CellSink> {
         let [low, high] = self.ends.clone();
         let name = Offsets::new(low.len(), &[offset])?;
-        let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
+        let attributes = SegmentAttrs::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
         let (attributes, codecs) = (attributes.to_attributes(), self.codecs.clone());
         let plan = CellPlan { attributes, codecs, ..CellPlan::new(low, high) };
         self.build.cells(&format!("{}/{name}", self.path), plan)

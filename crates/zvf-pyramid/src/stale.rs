@@ -81,7 +81,7 @@ pub(crate) enum Changed {
     /// Perhaps everything, for this reason.
     All(&'static str),
     /// Nothing but this.
-    Part(Part),
+    Part(LevelPart),
 }
 
 impl Changed {
@@ -90,7 +90,7 @@ impl Changed {
         let ranges = stale.boxes.iter().map(|[low, high]| chunks_of(low, high, sizes));
         match ranges.collect::<Option<Vec<_>>>() {
             Some(ranges) => {
-                Self::Part(Part { ranges, objects: stale.objects.iter().copied().collect() })
+                Self::Part(LevelPart { ranges, objects: stale.objects.iter().copied().collect() })
             }
             None => Self::All("the boxes that changed are not those of this store"),
         }
@@ -99,12 +99,12 @@ impl Changed {
 
 /// A part of a level.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct LevelPart {
     ranges: Vec<[Vec<i64>; 2]>, // lowest and highest chunk
     pub(crate) objects: BTreeSet<i64>,
 }
 
-impl Part {
+impl LevelPart {
     /// Returns whether the part contains a chunk.
     pub(crate) fn has_chunk(&self, chunk: &[i64]) -> bool {
         self.ranges.iter().any(|[low, high]| {

@@ -164,7 +164,7 @@ pub struct QueryStats {
 /// form is for people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Plan {
+pub struct QueryPlan {
     /// The level that was chosen.
     pub level: LevelId,
     /// The kind of geometry.
@@ -187,7 +187,7 @@ pub struct Plan {
     pub bytes: u64,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Adds the cost of another level that the first one builds on.
     pub(crate) fn add(&mut self, other: &Self) {
         for (total, added) in [
@@ -203,7 +203,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for QueryPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "level {} ({})", self.level, self.kind)?;
         if let Some(mode) = self.mode {

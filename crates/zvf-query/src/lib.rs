@@ -35,7 +35,7 @@ mod search;
 mod select;
 
 pub use answer::{
-    Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
+    Answer, AttributeStatistics, Counts, Missing, QueryPlan, QueryStats, Statistics, Summary,
 };
 pub use error::BadQuery;
 pub use mode::{Mode, UnknownMode};

@@ -17,7 +17,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::Store;
 
-use crate::answer::{Answer, Counts, Plan, Statistics};
+use crate::answer::{Answer, Counts, QueryPlan, Statistics};
 use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
 use crate::query::Query;
@@ -98,7 +98,7 @@ impl Reader {
     ///
     /// When the query is invalid for this store, or the description of the level cannot be read.
     #[boxed]
-    pub async fn plan(&self, query: &Query) -> Result<Plan> {
+    pub async fn plan(&self, query: &Query) -> Result<QueryPlan> {
         let mut contexts = run::contexts(self, query).await?.into_iter();
         let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
         let mut plan = first.plan().await?;

@@ -45,7 +45,7 @@ pub(crate) enum Meaning {
 
 /// The resolved source of the colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum Tint {
     Plain,
     Object,
     Depth,
@@ -55,7 +55,7 @@ pub(crate) enum Source {
     Attribute(String),
 }
 
-impl Source {
+impl Tint {
     /// Returns the title of the scale of the colours, which only numbers have.
     pub(crate) fn title(&self) -> &str {
         match self {
@@ -81,22 +81,22 @@ impl Inks {
     /// Returns the inks of `batch`, whose vertices the camera placed here, and their meaning.
     pub(crate) fn from_batch(
         batch: &Batch,
-        source: &Source,
+        source: &Tint,
         placed: &[[f64; 3]],
         camera: &Camera,
     ) -> (Self, Meaning) {
         match source {
-            Source::Plain => (Self::One(Ink::colour(PLAIN)), Meaning::Colours),
-            Source::Depth => {
+            Tint::Plain => (Self::One(Ink::colour(PLAIN)), Meaning::Colours),
+            Tint::Depth => {
                 let near = placed.iter().map(|[_, _, near]| Ink::number(*near));
                 (Self::Vertices(near.collect()), Meaning::Numbers)
             }
-            Source::Object => (Self::Vertices(object_inks(batch)), Meaning::Colours),
-            Source::Direction => (direction_inks(batch, placed, camera), Meaning::Colours),
-            Source::Axis(axis, _) => {
+            Tint::Object => (Self::Vertices(object_inks(batch)), Meaning::Colours),
+            Tint::Direction => (direction_inks(batch, placed, camera), Meaning::Colours),
+            Tint::Axis(axis, _) => {
                 (Self::Vertices(numbers(batch.positions(), *axis)), Meaning::Numbers)
             }
-            Source::Attribute(name) => {
+            Tint::Attribute(name) => {
                 let vertex_field = batch.field(name);
                 let bare = name.strip_prefix("link.").unwrap_or(name);
                 let elements = batch.elements().into_iter().flat_map(|elements| elements.fields());

@@ -11,7 +11,7 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements};
 
 use crate::canvas::{Canvas, Corner};
-use crate::ink::{Inks, Meaning, Source};
+use crate::ink::{Inks, Meaning, Tint};
 use crate::view::Camera;
 
 /// Draws batches.
@@ -20,7 +20,7 @@ pub(crate) struct Painter {
     pub(crate) canvas: Canvas,
     pub(crate) camera: Camera,
     pub(crate) axes: [Option<usize>; 3], // of positions; a missing axis is 0
-    pub(crate) source: Source,
+    pub(crate) source: Tint,
     pub(crate) meaning: Meaning,
     pub(crate) dot: u32,  // pixels
     pub(crate) line: u32, // pixels

@@ -6,11 +6,11 @@ use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, to_u64};
 use zvf_metadata::Axis;
 use zvf_model::{Kind, LevelReader};
-use zvf_query::{Columns, Plan, Query, Reader};
+use zvf_query::{Columns, Query, QueryPlan, Reader};
 
 use crate::canvas::Canvas;
 use crate::error::setting_error;
-use crate::ink::{Meaning, Source};
+use crate::ink::{Meaning, Tint};
 use crate::legend::{self, Captions};
 use crate::options::{ColourBy, Options};
 use crate::paint::{Drawn, Painter};
@@ -54,44 +54,44 @@ pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result
 }
 
 /// Adds the columns that the colours need to the query.
-fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
+fn with_columns(query: Query, source: &Tint, kind: Kind) -> Query {
     match source {
-        Source::Plain | Source::Depth | Source::Direction | Source::Axis(..) => {
+        Tint::Plain | Tint::Depth | Tint::Direction | Tint::Axis(..) => {
             query.columns(Columns::None)
         }
         // A part of a chain belongs to an object; for other kinds the query returns owners.
-        Source::Object if kind.is_chain() => query.columns(Columns::None),
-        Source::Object => query.columns(Columns::None).with_owners(),
-        Source::Attribute(name) => query.columns(Columns::Named(vec![name.clone()])),
+        Tint::Object if kind.is_chain() => query.columns(Columns::None),
+        Tint::Object => query.columns(Columns::None).with_owners(),
+        Tint::Attribute(name) => query.columns(Columns::Named(vec![name.clone()])),
     }
 }
 
 async fn source(
     options: &Options,
-    plan: &Plan,
+    plan: &QueryPlan,
     level: &LevelReader,
     (names, drawn): (&[Axis], [Option<usize>; 3]),
-) -> Result<Source> {
-    let coordinate = |axis: usize| Source::Axis(axis, axis_name(names, axis));
+) -> Result<Tint> {
+    let coordinate = |axis: usize| Tint::Axis(axis, axis_name(names, axis));
     let [_, _, third] = drawn;
     Ok(match &options.colour {
-        ColourBy::Plain => Source::Plain,
-        ColourBy::Object => Source::Object,
-        ColourBy::Depth => Source::Depth,
+        ColourBy::Plain => Tint::Plain,
+        ColourBy::Object => Tint::Object,
+        ColourBy::Depth => Tint::Depth,
         ColourBy::Direction if matches!(plan.kind, Kind::PointCloud | Kind::Mesh) => {
             let expected = "a kind with lines or edges for their direction";
             return Err(setting_error("colour", expected, plan.kind));
         }
-        ColourBy::Direction => Source::Direction,
+        ColourBy::Direction => Tint::Direction,
         ColourBy::Named(name) => {
             let axis = names.iter().position(|axis| axis.name == *name);
             let attribute = name.strip_prefix("vertex.").unwrap_or(name);
-            axis.map_or_else(|| Source::Attribute(attribute.to_owned()), coordinate)
+            axis.map_or_else(|| Tint::Attribute(attribute.to_owned()), coordinate)
         }
-        ColourBy::Usual if plan.kind == Kind::PointCloud => third.map_or(Source::Plain, coordinate),
-        ColourBy::Usual if plan.kind == Kind::Streamline => Source::Direction,
-        ColourBy::Usual if level.objects().await?.is_some() => Source::Object,
-        ColourBy::Usual => Source::Plain,
+        ColourBy::Usual if plan.kind == Kind::PointCloud => third.map_or(Tint::Plain, coordinate),
+        ColourBy::Usual if plan.kind == Kind::Streamline => Tint::Direction,
+        ColourBy::Usual if level.objects().await?.is_some() => Tint::Object,
+        ColourBy::Usual => Tint::Plain,
     })
 }
 
@@ -143,7 +143,7 @@ fn camera(reader: &Reader, options: &Options, axes: [Option<usize>; 3]) -> Resul
 
 /// Returns the default width: few things are drawn wide enough to be visible, many so that they do
 /// not cover each other.
-fn width(size: Size, plan: &Plan, share: f64, max_width: f64) -> u32 {
+fn width(size: Size, plan: &QueryPlan, share: f64, max_width: f64) -> u32 {
     let room = f64_from_u64(to_u64(size.area())) / f64_from_u64(plan.rows.max(1));
     let width = (room.sqrt() * share).clamp(1.0, max_width);
     crate::colour::round_u8(width).into()

@@ -28,6 +28,6 @@ mod remote;
 
 pub use change::Change;
 pub use local::{apply_local, apply_local_on};
-pub use place::Place;
+pub use place::RepairPlace;
 pub use plan::{Plan, plan};
 pub use remote::apply_remote;

@@ -23,16 +23,17 @@ use crate::remote::apply_remote;
 /// A folder or a prefix of a backend, in which a plan can be applied.
 ///
 /// ```
-/// use zvf_repair::Place;
+/// use zvf_repair::RepairPlace;
 ///
-/// let place = Place::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
+/// let place = RepairPlace::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
 /// # // Without the backend there is no place.
-/// # let place = place.or_else(|_| Place::from_address("memory:///data/brain.zarrvectors", &Default::default()));
-/// assert_eq!(place?.name(), "brain.zarrvectors");
+/// # let memory = "memory:///data/brain.zarrvectors";
+/// # let place = place.or_else(|_| RepairPlace::from_address(memory, &Default::default()));
+/// assert!(place.is_ok());
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Place(Kind, CommitGate);
+pub struct RepairPlace(Kind, CommitGate);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -45,7 +46,7 @@ enum Kind {
     },
 }
 
-impl Place {
+impl RepairPlace {
     /// Parses `address`, a path or a URL, without I/O.
     ///
     /// # Errors
@@ -71,16 +72,6 @@ impl Place {
         Self(self.0, gate)
     }
 
-    /// Returns the last component, which is the name of the store.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match &self.0 {
-            Kind::Folder(path) => last_component(path),
-            // The prefix is not empty.
-            Kind::Backend { prefix, .. } => prefix.filename().unwrap_or_default().to_owned(),
-        }
-    }
-
     /// Returns the name of the store at `address`, even if it is read-only.
     #[must_use]
     pub fn name_of(address: &str) -> String {
@@ -89,7 +80,8 @@ impl Place {
                 let path = path.trim_end_matches('/');
                 path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
             }
-            _ => last_component(&folder(address)),
+            // The root of the file system has no name.
+            _ => folder(address).file_name().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }
 
@@ -119,11 +111,6 @@ fn folder(address: &str) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns the last component of a path; empty for the root of the file system.
-fn last_component(path: &FilePath) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,12 +123,13 @@ mod tests {
             ("http://host/a/brain.zarrvectors/", "brain.zarrvectors"),
             ("s3://bucket", "bucket"),
         ] {
-            assert_eq!(Place::name_of(address), name);
+            assert_eq!(RepairPlace::name_of(address), name);
         }
-        let place = Place::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
+        let place =
+            RepairPlace::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
         let Kind::Backend { prefix, kept, .. } = &place.0 else { panic!("{place:?}") };
         assert_eq!((prefix.as_ref(), kept.as_ref()), ("a/brain", "a/brain.zvf"));
-        let error = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
+        let error = RepairPlace::from_address("memory:///", &OpenOptions::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "InvalidArgument, a store that is a whole bucket has no place next to it for the replaced objects"

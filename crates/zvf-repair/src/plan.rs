@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_store::Store;
-use zvf_validate::{Finding, Observer, Options, Severity, validate};
+use zvf_validate::{Checks, Finding, Observer, Severity, validate};
 
 use crate::actions::{Fix, Repair};
 use crate::change::Change;
@@ -55,7 +55,7 @@ impl Plan {
 /// When the store cannot be read.
 #[boxed(?Send)]
 pub async fn plan(store: &Store, name: &str, end_deferral: bool) -> Result<Plan> {
-    let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
+    let options = Checks { max_findings: MAX_FINDINGS, ..Checks::default() };
     let report = validate(store, &options, &Observer::default()).await?;
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);

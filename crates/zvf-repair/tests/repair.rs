@@ -12,7 +12,7 @@ use serde_json::json;
 use zvf_format::Class;
 use zvf_repair::{Plan, apply_local, apply_remote, plan};
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Observer, Options, validate};
+use zvf_validate::{Checks, Observer, validate};
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -22,7 +22,7 @@ async fn open(unpacked: &Unpacked) -> Store {
 
 /// Returns the violated rules.
 async fn violated_rules(unpacked: &Unpacked) -> Vec<&'static str> {
-    let report = validate(&open(unpacked).await, &Options::default(), &Observer::default()).await;
+    let report = validate(&open(unpacked).await, &Checks::default(), &Observer::default()).await;
     report.unwrap().findings.iter().map(|finding| finding.rule.id).collect()
 }
 
@@ -177,7 +177,7 @@ async fn apply(store: &Arc<FaultStore>, plan: &Plan) -> zvf_error::Result<Option
 }
 
 async fn is_repaired(store: &Arc<FaultStore>) -> bool {
-    let report = validate(&opened(store).await, &Options::default(), &Observer::default()).await;
+    let report = validate(&opened(store).await, &Checks::default(), &Observer::default()).await;
     !report.unwrap().findings.iter().any(|finding| finding.rule.id == "C8")
 }
 
@@ -286,7 +286,7 @@ async fn missing_objects_are_created_only_if_still_absent() {
     assert_eq!(error.class(), Class::Conflict, "{error}");
     store.delete(&"data/brain/0/link_fragments/zarr.json".into()).await.unwrap();
     apply(&store, &plan).await.unwrap();
-    let report = validate(&opened(&store).await, &Options::default(), &Observer::default()).await;
+    let report = validate(&opened(&store).await, &Checks::default(), &Observer::default()).await;
     assert!(!report.unwrap().findings.iter().any(|finding| finding.rule.id == "C41"));
 }
 

@@ -15,7 +15,7 @@ use crate::target::parse_fields;
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// The required token, if any.
-    pub token: Option<Token>,
+    pub token: Option<AccessToken>,
     /// Origins of pages that may read answers, exactly as browsers send them.
     pub origins: Vec<String>,
     /// Reverse proxies: the client of their requests is the one that they name.
@@ -25,15 +25,15 @@ pub struct Access {
 /// A secret, which is never printed.
 ///
 /// ```
-/// use zvf_serve::Token;
+/// use zvf_serve::AccessToken;
 ///
-/// let token: Token = "c2VjcmV0IHRva2Vu".parse()?;
-/// assert_eq!(format!("{token:?}"), "Token(..)");
-/// assert!("abc".parse::<Token>().is_err(), "it can be guessed");
+/// let token: AccessToken = "c2VjcmV0IHRva2Vu".parse()?;
+/// assert_eq!(format!("{token:?}"), "AccessToken(..)");
+/// assert!("abc".parse::<AccessToken>().is_err(), "it can be guessed");
 /// # Ok::<(), zvf_serve::WeakToken>(())
 /// ```
 #[derive(Clone)]
-pub struct Token(String);
+pub struct AccessToken(String);
 
 /// The error for a token that can be guessed, or that has spaces.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -45,13 +45,13 @@ pub struct WeakToken;
 /// The shortest token.
 const MIN_TOKEN_CHARS: usize = 16;
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(..)")
+        f.write_str("AccessToken(..)")
     }
 }
 
-impl std::str::FromStr for Token {
+impl std::str::FromStr for AccessToken {
     type Err = WeakToken;
 
     fn from_str(text: &str) -> Result<Self, WeakToken> {
@@ -65,7 +65,7 @@ impl std::str::FromStr for Token {
     }
 }
 
-impl Token {
+impl AccessToken {
     /// Compares in constant time.
     fn equals(&self, given: &str) -> bool {
         let (token, given) = (self.0.as_bytes(), given.as_bytes());
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(client(proxy, "1.1.1.1, 2.2.2.2, 10.0.0.1").as_deref(), Some("2.2.2.2"));
         assert_eq!(client(proxy, "1.1.1.1, unknown"), None);
         assert_eq!(client(other, "1.1.1.1"), None, "anybody can write this");
-        assert!("0123456789abcde".parse::<Token>().is_err());
+        assert!("0123456789abcde".parse::<AccessToken>().is_err());
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use hyper::HeaderMap;
 use serde_json::json;
-use zvf::inspect::{GroupView, ObjectView, Summary};
+use zvf::inspect::{GroupView, ObjectView, StoreSummary};
 use zvf::question;
-use zvf::{LevelId, LevelReader, Plan, Reader};
+use zvf::{LevelId, LevelReader, QueryPlan, Reader};
 
 use zvf::Error;
 
@@ -19,14 +19,14 @@ use crate::api_request::{ApiRequest, resolve_groups};
 use crate::picture;
 use crate::query_fields::{parse_ids, parse_kind, parse_query};
 use crate::refusal::Refusal;
-use crate::state::State;
+use crate::state::AppState;
 use crate::stores::ServedStore;
 use crate::target::is_safe_segment;
 use crate::transfer;
 use crate::work::run_blocking;
 
 /// Answers `/api/stores`.
-pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
+pub(crate) fn list_stores(state: &AppState, headers: &HeaderMap) -> Answer {
     json_answer(
         &json!(state.stores.iter().map(|store| describe(store)).collect::<Vec<_>>()),
         headers,
@@ -62,7 +62,10 @@ pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
 const MAX_JOINT_STORES: usize = 8;
 
 /// Answers `/api/<name>/...`.
-pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Result<Answer, Refusal> {
+pub(crate) async fn answer_api(
+    state: &Arc<AppState>,
+    request: ApiRequest,
+) -> Result<Answer, Refusal> {
     let Ok(permit) = Arc::clone(&state.queries).try_acquire_owned() else {
         return Err(Refusal::service_unavailable("too many queries are being answered; try again"));
     };
@@ -126,7 +129,7 @@ async fn read_info(
     }
     let reader = store.reader().await?;
     let refuse = |error| store.refuse(&error);
-    let mut summary = Summary::read(reader.store()).await.map_err(refuse)?;
+    let mut summary = StoreSummary::read(reader.store()).await.map_err(refuse)?;
     if with_sizes {
         summary = summary.with_stored(reader.store()).await.map_err(refuse)?;
     }
@@ -294,7 +297,7 @@ async fn read_groups(
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-fn plan_document(plan: &Plan) -> serde_json::Value {
+fn plan_document(plan: &QueryPlan) -> serde_json::Value {
     let mut document = json!(plan);
     if let Some(fields) = document.as_object_mut() {
         fields.remove("rows_before");

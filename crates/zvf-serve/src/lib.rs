@@ -55,7 +55,7 @@ mod transfer;
 mod viewer;
 mod work;
 
-pub use access::{Access, Token, WeakToken};
+pub use access::{Access, AccessToken, WeakToken};
 #[doc(hidden)]
 pub use examine::{examine_body, examine_request};
 pub use limits::Limits;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::state::State;
+use crate::state::AppState;
 
 /// Returns the stores with a picture and links. Names are safe path segments: they need no escaping.
-pub(crate) fn render_store_list(state: &State) -> String {
+pub(crate) fn render_store_list(state: &AppState) -> String {
     let mut page = String::from(HEAD);
     if state.stores.len() > 1 {
         let all = crate::api::joint_page_address(&state.stores);

@@ -12,12 +12,12 @@ use crate::answer::{Answer, empty_body, full_body, new_answer};
 use crate::api_request::{ApiRequest, resolve_groups};
 use crate::query_fields::{parse_box, parse_query, too_many_rows};
 use crate::refusal::Refusal;
-use crate::state::State;
+use crate::state::AppState;
 use crate::work::run_blocking;
 
 /// Answers a request for a picture: the fields of a query, and `size`, `view`, `colour`, `background`.
 pub(crate) async fn answer_picture(
-    state: &Arc<State>,
+    state: &Arc<AppState>,
     held: impl Send + 'static,
     request: ApiRequest,
 ) -> Result<Answer, Refusal> {

@@ -13,13 +13,13 @@ use crate::access::PUBLIC_CLIENT;
 use crate::answer::{Answer, json_answer, text_answer};
 use crate::data::{answer_file, bytes_answer};
 use crate::refusal::Refusal;
-use crate::state::State;
+use crate::state::AppState;
 use crate::stores::ServedStore;
 use crate::work::run_blocking;
 
 /// Answers a request for an object of a store, or for the list of its folders.
 pub(crate) async fn answer_precomputed(
-    state: &Arc<State>,
+    state: &Arc<AppState>,
     store: Arc<ServedStore>,
     path: Vec<String>,
     headers: &HeaderMap,
@@ -89,7 +89,7 @@ pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String 
 
 /// Answers `/v/zvf/...` from the folder of the client.
 pub(crate) async fn answer_client(
-    state: &State,
+    state: &AppState,
     key: Vec<String>,
     headers: &HeaderMap,
     is_head: bool,

@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::precomputed::view_address;
 use crate::refusal::Refusal;
 use crate::service::answer_request;
-use crate::state::{AccessLog, State};
+use crate::state::{AccessLog, AppState};
 use crate::stores::{ServedStore, list_stores, name_stores};
 use crate::stream::TimedStream;
 
@@ -128,7 +128,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<AppState>,
     views: Vec<Option<String>>, // of the Neuroglancer client, store by store
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -173,7 +173,7 @@ impl Server {
         } else {
             Vec::new()
         };
-        let state = Arc::new(State {
+        let state = Arc::new(AppState {
             stores,
             has_precomputed: config.has_precomputed,
             client,
@@ -305,7 +305,7 @@ fn open_client(folder: PathBuf) -> Result<Arc<Bytestore>, ServeError> {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, state: Arc<AppState>, mut stopped: watch::Receiver<bool>) {
     let table = Arc::new(ConnectionTable::default());
     let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
     let mut connections = JoinSet::new();
@@ -375,7 +375,7 @@ async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     _counted: CountedConnection,
-    state: Arc<State>,
+    state: Arc<AppState>,
     mut stopped: watch::Receiver<bool>,
 ) {
     // Small answers are sent without delay.

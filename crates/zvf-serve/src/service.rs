@@ -35,14 +35,14 @@ use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
 use crate::query_fields::parse_body;
 use crate::refusal::Refusal;
-use crate::state::{AccessLog, AccessRecord, State};
+use crate::state::{AccessLog, AccessRecord, AppState};
 use crate::stores::ServedStore;
 use crate::target::{check_key, parse_fields, parse_path};
 use crate::viewer::answer_viewer;
 
 /// Answers one request; errors are answers too.
 pub(crate) async fn answer_request(
-    state: Arc<State>,
+    state: Arc<AppState>,
     peer: IpAddr,
     request: Request<Incoming>,
 ) -> Answer {
@@ -121,7 +121,7 @@ fn check_size(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusa
     }
 }
 
-async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Refusal> {
+async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<Answer, Refusal> {
     check_size(&state.limits, &request)?;
     check_host(state.bound, request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
@@ -217,7 +217,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     }
 }
 
-fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
+fn preflight(state: &AppState, headers: &HeaderMap) -> Result<Answer, Refusal> {
     if state.access.allowed_origin(headers).is_none() {
         return Err(Refusal::method_not_allowed("GET, HEAD"));
     }
@@ -237,7 +237,7 @@ fn redirect(status: StatusCode, address: HeaderValue) -> Answer {
     moved
 }
 
-fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
+fn find_store(state: &AppState, name: &str) -> Result<Arc<ServedStore>, Refusal> {
     let found = state.stores.iter().find(|store| store.name == name);
     found.cloned().ok_or_else(|| {
         Refusal::not_found("no store has this name").with_key(name).with_hint("see /api/stores")
@@ -246,7 +246,7 @@ fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
 
 /// Returns the fields of the query string and those of the body.
 async fn read_fields(
-    state: &State,
+    state: &AppState,
     mut fields: Vec<(String, String)>,
     request: Request<Incoming>,
 ) -> Result<Vec<(String, String)>, Refusal> {

@@ -15,7 +15,7 @@ use crate::stores::ServedStore;
 
 /// The state shared by all requests.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct AppState {
     pub(crate) stores: Vec<Arc<ServedStore>>,
     pub(crate) limits: Limits,
     pub(crate) access: Access,

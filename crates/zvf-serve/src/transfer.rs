@@ -21,7 +21,7 @@ use hyper::body::Frame;
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use zvf::convert::Format;
-use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::convert::write::{self, FormatOptions, Target};
 use zvf::export::Export;
 use zvf::format::Class;
 use zvf::model::flow::{Loss, Piece};
@@ -31,7 +31,7 @@ use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
 use crate::api_request::{ApiRequest, resolve_groups};
 use crate::query_fields::{parse_query, too_many_rows};
 use crate::refusal::Refusal;
-use crate::state::State;
+use crate::state::AppState;
 use crate::stores::ServedStore;
 
 /// The tables, with the types of their bodies.
@@ -48,7 +48,7 @@ type Begun = tokio::sync::oneshot::Sender<Result<Vec<String>, Refusal>>;
 
 /// Answers a query; its first batch is read before the status is sent.
 pub(crate) async fn answer_query(
-    state: &Arc<State>,
+    state: &Arc<AppState>,
     held: impl Send + 'static,
     request: ApiRequest,
 ) -> Result<Answer, Refusal> {
@@ -156,7 +156,7 @@ impl Sending<'_> {
         };
         let mut export = self.await_until_deadline(export).await?.map_err(refuse)?;
         let mut losses = write::find_losses(&export.header, format).map_err(refuse_unencodable)?;
-        let options = WriteOptions { memory: FILE_MEMORY, ..WriteOptions::default() };
+        let options = FormatOptions { memory: FILE_MEMORY, ..FormatOptions::default() };
         let buffer = SharedBuffer::default();
         let mut file =
             if is_table { None } else { Some(tempfile::tempfile().map_err(refuse_scratch)?) };

@@ -1,11 +1,11 @@
 //! Work on a thread that may block, with a deadline.
 
 use crate::refusal::Refusal;
-use crate::state::State;
+use crate::state::AppState;
 
 /// Runs `work` on a thread that may block, until its deadline. `held` is dropped when it ends.
 pub(crate) async fn run_blocking<T: Send + 'static>(
-    state: &State,
+    state: &AppState,
     held: impl Send + 'static,
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {

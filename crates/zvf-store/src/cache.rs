@@ -57,14 +57,14 @@ pub enum Caching {
 #[derive(Debug)]
 pub(crate) struct Cache {
     max_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
 }
 
 /// The result of a fetch for one slot; `None` if nothing is stored.
 pub(crate) type Answer = Result<Option<Bytes>>;
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     entries: HashMap<Slot, Entry>,
     /// Every entry once, in the order of examination for eviction.
     order: VecDeque<Slot>,
@@ -132,7 +132,7 @@ impl Cache {
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         let age = state.age.wrapping_add(1);
-        *state = State { age, ..State::default() };
+        *state = CacheState { age, ..CacheState::default() };
     }
 
     /// Returns the number of bytes charged now.
@@ -171,7 +171,7 @@ impl Cache {
         (claims, waits)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         // Nothing here panics between two related changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +252,7 @@ impl Drop for Claims<'_> {
     }
 }
 
-impl State {
+impl CacheState {
     fn find(&mut self, slot: Slot) -> Lookup {
         if let Some(entry) = self.entries.get_mut(&slot) {
             entry.used = true;

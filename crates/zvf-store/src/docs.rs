@@ -33,7 +33,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, Node};
 
 use crate::key::Key;
-use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
+use crate::source::{Get, GetAnswer, HeldFile, Origin, PartialRead, Version};
 use crate::sync::lock;
 
 /// The cached documents, by node.
@@ -86,7 +86,7 @@ impl Fingerprint {
 
 impl Docs {
     /// Returns the document of the node under `key`.
-    pub(crate) async fn node(&self, source: &Source, key: &Key) -> Result<Option<Arc<Node>>> {
+    pub(crate) async fn node(&self, source: &Origin, key: &Key) -> Result<Option<Arc<Node>>> {
         let whole = async { fetch(source, key).await.map(Doc::Whole) };
         match self.slot(key).get_or_try_init(|| whole).await? {
             Doc::Whole(cached) => Ok(cached.as_ref().map(|cached| Arc::clone(&cached.node))),
@@ -96,7 +96,7 @@ impl Docs {
 
     /// Returns the document of the node under `key`, or its outline while the rest has not been
     /// read.
-    pub(crate) async fn outline(&self, source: &Source, key: &Key) -> Result<Doc> {
+    pub(crate) async fn outline(&self, source: &Origin, key: &Key) -> Result<Doc> {
         self.slot(key).get_or_try_init(|| begin(source, key)).await.cloned()
     }
 
@@ -111,7 +111,7 @@ impl Docs {
     /// Returns whether every document that was read is unchanged and in the same file: a folder
     /// that was exchanged with another may have the same documents but other cells. A presence list
     /// that was never requested is not read for this check if its file was not modified.
-    pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool> {
+    pub(crate) async fn is_unchanged(&self, source: &Origin) -> Result<bool> {
         let docs: Vec<(Key, Doc)> = {
             let slots = lock(&self.slots);
             slots
@@ -194,7 +194,7 @@ impl Outline {
     }
 
     /// Returns whether only the outline was read, and its file is the same and unmodified.
-    async fn is_untouched(&self, source: &Source) -> Result<bool> {
+    async fn is_untouched(&self, source: &Origin) -> Result<bool> {
         let file = lock(&self.file).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
         let now = source.begin(&self.document, LONG_BYTES, END_BYTES).await?;
@@ -226,7 +226,7 @@ impl Outline {
 }
 
 /// Returns the document under `key`, or its outline if it is long.
-async fn begin(source: &Source, key: &Key) -> Result<Doc> {
+async fn begin(source: &Origin, key: &Key) -> Result<Doc> {
     let document = document(key)?;
     let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {
         PartialRead::Whole(got) => got,
@@ -244,7 +244,7 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc> {
     Ok(Doc::Whole(got.map(|got| parse(&got.bytes, got.version, &document)).transpose()?))
 }
 
-async fn fetch(source: &Source, key: &Key) -> Result<Option<CachedDoc>> {
+async fn fetch(source: &Origin, key: &Key) -> Result<Option<CachedDoc>> {
     let document = document(key)?;
     let got = source.read_one(Get::object(document.clone())).await?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()

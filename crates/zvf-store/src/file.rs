@@ -23,7 +23,7 @@ use zvf_format::{Class, Expected};
 use crate::budget::Budget;
 use crate::key::Key;
 use crate::options::OpenOptions;
-use crate::source::{Backend, Get, GetAnswer, IoStats, Place, Remote, Source, Version, url};
+use crate::source::{Address, Backend, Get, GetAnswer, IoStats, Origin, Remote, Version, url};
 #[cfg(all(unix, feature = "map"))]
 use zvf_map::{MappedFile, Reopened};
 
@@ -51,7 +51,7 @@ enum Body {
         map: Option<MappedFile>,
     },
     Source {
-        source: Source,
+        source: Origin,
         key: Key,
         size: u64,
         version: Version,
@@ -95,13 +95,13 @@ impl RangedFile {
     /// a file, or the backend fails.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
-        match Place::parse(address)? {
-            Place::Directory(path) => Self::open_path(&path, options).await,
-            Place::Remote(scheme, url, path) => {
+        match Address::parse(address)? {
+            Address::Directory(path) => Self::open_path(&path, options).await,
+            Address::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, options)?;
                 Self::from_backend(backend, Budget::new(options), options).await
             }
-            Place::Versions(address) => Err(crate::source::not_a_file_error(&address)),
+            Address::Versions(address) => Err(crate::source::not_a_file_error(&address)),
         }
     }
 
@@ -111,7 +111,7 @@ impl RangedFile {
         let key = Key::root().child(name.unwrap_or_default())?; // refuses a path without a name
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(std::path::Path::new("."));
-        Self::begin(Source::folder(folder, &Budget::new(options))?, key).await
+        Self::begin(Origin::folder(folder, &Budget::new(options))?, key).await
     }
 
     /// Returns the file that now has the name; `None` if it is still this file, which is always so
@@ -156,10 +156,10 @@ impl RangedFile {
             None => (Path::default(), path.as_ref()),
         };
         let remote = Remote::new(Backend { prefix: folder, ..backend }, budget, options);
-        Self::begin(Source::Remote(remote), Key::root().child(name)?).await
+        Self::begin(Origin::Remote(remote), Key::root().child(name)?).await
     }
 
-    async fn begin(source: Source, key: Key) -> Result<Self> {
+    async fn begin(source: Origin, key: Key) -> Result<Self> {
         let mut gets = vec![Get::suffix(key.clone(), TAIL_BYTES)];
         // Both at once: on a network, another round trip costs more than the bytes.
         gets.extend(source.is_remote().then(|| Get::prefix(key.clone(), HEAD_BYTES)));

@@ -25,7 +25,7 @@ use crate::docs::Docs;
 use crate::key::Key;
 use crate::layout::{ChunkArray, fill_item};
 use crate::options::OpenOptions;
-use crate::source::Source;
+use crate::source::Origin;
 
 /// An open Zarr array; cheap to clone.
 ///
@@ -43,11 +43,11 @@ use crate::source::Source;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct LoneArray(Arc<Inner>);
+pub struct LoneArray(Arc<LoneState>);
 
 #[derive(Debug)]
-struct Inner {
-    source: Source,
+struct LoneState {
+    source: Origin,
     doc: ArrayDoc,
     dtype: Dtype,
     fill: Box<[u8]>, // one item
@@ -66,7 +66,7 @@ impl LoneArray {
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         let budget = Budget::new(options);
-        let source = Source::find(address, &budget, options).await?;
+        let source = Origin::find(address, &budget, options).await?;
         let (key, docs) = (Key::root(), Docs::default());
         let node = docs.node(&source, &key).await?.ok_or_else(|| {
             Error::new(Class::NotFound, "zarr.json", "a document of an array", "none")
@@ -87,7 +87,7 @@ impl LoneArray {
         }
         let fill = fill_item(doc.fill_value.fill(), dtype);
         let doc = (**doc).clone();
-        let inner = Inner { source, doc, dtype, fill, array, items: packing, chunk_bytes };
+        let inner = LoneState { source, doc, dtype, fill, array, items: packing, chunk_bytes };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -117,10 +117,10 @@ impl LoneArray {
     /// When a chunk cannot be read, or does not decode to its shape.
     #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>> {
-        let Inner { source, array, items, chunk_bytes, .. } = &*self.0;
+        let LoneState { source, array, items, chunk_bytes, .. } = &*self.0;
         let read =
             array.chunks(source, wanted, Caps::from_chunk_len(*chunk_bytes), Caching::Keep).await;
-        let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
+        let ordered = |(place, bytes): (crate::layout::Located, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
                 let (class, found) = (Class::CountMismatch, bytes.len());
                 return Err(place.locate_error(Error::new(class, "bytes", *chunk_bytes, found)));

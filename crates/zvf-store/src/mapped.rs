@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::file::RangedFile;
 use crate::open::Store;
 use crate::options::OpenOptions;
-use crate::source::{Source, is_pack_file};
+use crate::source::{Origin, is_pack_file};
 use zvf_error::Result;
 use zvf_map::{MappedFile, Promise};
 
@@ -52,7 +52,7 @@ impl Store {
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
-        let source = Source::open_mapped(path, &budget, promise)?;
+        let source = Origin::open_mapped(path, &budget, promise)?;
         Self::begin(source, budget, options).await
     }
 }

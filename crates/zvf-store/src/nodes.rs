@@ -28,22 +28,22 @@ use crate::docs::{Doc, document_node, document_path};
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, chunk_folder};
 use crate::notice::Notice;
-use crate::shared::Shared;
-use crate::source::{Child, Source};
+use crate::shared::Handle;
+use crate::source::{Child, Origin};
 use crate::sync::lock;
 use crate::versions::ObjectStream;
 
 /// An open store, with its opened arrays by path.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Handle>,
     cells: Mutex<HashMap<Key, Cells>>,
     rows: Mutex<HashMap<Key, Rows>>,
     dense: Mutex<HashMap<Key, DenseArray>>,
 }
 
 impl Opened {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Handle>) -> Self {
         Self { shared, cells: Mutex::default(), rows: Mutex::default(), dense: Mutex::default() }
     }
 }
@@ -101,7 +101,7 @@ impl Nodes {
         if path.is_empty() { Ok(self.base.clone()) } else { self.base.join(path) }
     }
 
-    fn listable(&self) -> Result<&Source> {
+    fn listable(&self) -> Result<&Origin> {
         let source = &self.opened.shared.source;
         match source.can_list() {
             true => Ok(source),
@@ -349,7 +349,7 @@ impl Nodes {
     }
 }
 
-async fn manifests(shared: &Arc<Shared>, key: &Key, group: &GroupDoc) -> Result<Rows> {
+async fn manifests(shared: &Arc<Handle>, key: &Key, group: &GroupDoc) -> Result<Rows> {
     let key = key.child("manifests")?;
     match shared.node(&key).await?.as_deref() {
         None => Err(Error::missing(&key, "the object index names this layout")),
@@ -359,7 +359,7 @@ async fn manifests(shared: &Arc<Shared>, key: &Key, group: &GroupDoc) -> Result<
 }
 
 /// Returns the names of the attributes that the root declares for the group under `key`.
-fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
+fn declared_attributes(shared: &Handle, key: &Key) -> BTreeSet<String> {
     let Some(Ok(specs)) = shared.root.zarr_vectors.attribute_specs() else {
         return BTreeSet::new();
     };
@@ -374,7 +374,7 @@ fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
 }
 
 /// Returns whether this is a group of families A and B without a document.
-async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool> {
+async fn is_implicit(shared: &Handle, key: &Key) -> Result<bool> {
     if shared.family == LayoutFamily::C || !shared.source.can_list() {
         return Ok(false);
     }

@@ -35,9 +35,9 @@ use crate::nodes::{Nodes, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::record::check_journal_mark;
-use crate::shared::Shared;
+use crate::shared::Handle;
 use crate::source::pack::Pack;
-use crate::source::{self, Backend, Get, IoStats, Journaled, Place, Source};
+use crate::source::{self, Address, Backend, Get, IoStats, Journaled, Origin};
 use crate::versions::Versions;
 
 /// An open store, for reading.
@@ -72,14 +72,14 @@ impl Store {
     /// contradicts the structure, it requires an unknown capability, or the backend fails.
     #[boxed]
     pub async fn open(address: &str, options: OpenOptions) -> Result<Self> {
-        if Place::parse(address)?.is_pack() {
+        if Address::parse(address)?.is_pack() {
             let file = RangedFile::open(address, &options).await?;
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
         let mut left = MAX_OPEN_ATTEMPTS;
         loop {
-            let source = Source::find(address, &budget, &options).await?;
+            let source = Origin::find(address, &budget, &options).await?;
             left -= 1;
             match Self::begin(source, budget.clone(), options.clone()).await {
                 // It was replaced in between: the current one is opened.
@@ -99,23 +99,23 @@ impl Store {
     pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self> {
         let budget = Budget::new(&options);
         let pack = Pack::open(file, budget.max_bytes()).await?;
-        Self::begin(Source::Pack(pack), budget, options).await
+        Self::begin(Origin::Pack(pack), budget, options).await
     }
 
     /// Returns whether the store is one file: a pack is read like a store, but has no separate
     /// objects.
     #[must_use]
     pub fn is_packed(&self) -> bool {
-        matches!(self.shared_state().source, Source::Pack(_))
+        matches!(self.shared_state().source, Origin::Pack(_))
     }
 
     /// Returns the local file that `address` names, if its name is that of a packed store.
     #[must_use]
     pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {
-        match Place::parse(address) {
-            Ok(place @ Place::Directory(_)) if place.is_pack() => match place {
-                Place::Directory(path) => Some(path),
-                Place::Remote(..) | Place::Versions(_) => None,
+        match Address::parse(address) {
+            Ok(place @ Address::Directory(_)) if place.is_pack() => match place {
+                Address::Directory(path) => Some(path),
+                Address::Remote(..) | Address::Versions(_) => None,
             },
             Ok(_) | Err(_) => None,
         }
@@ -145,14 +145,14 @@ impl Store {
     ///
     /// When `address` is neither a path nor a known URL.
     pub fn needs_runtime(address: &str) -> Result<bool> {
-        Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
+        Ok(!matches!(Address::parse(address)?, Address::Directory(_)))
     }
 
     /// Returns the local directory in which the store was opened.
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
         let source = &self.shared_state().source;
         let base = source.journaled().map_or(source, Journaled::base);
-        if let Source::Local(local) = base { local.folder() } else { None }
+        if let Origin::Local(local) = base { local.folder() } else { None }
     }
 
     /// Returns the backend that `address` names, and the location of the store on it, for callers
@@ -216,13 +216,13 @@ impl Store {
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
-        let source = Source::from_object_store(store, prefix, &budget, &options);
+        let source = Origin::from_object_store(store, prefix, &budget, &options);
         Self::begin(source, budget, options).await
     }
 
     #[boxed]
     pub(crate) async fn begin(
-        source: Source,
+        source: Origin,
         budget: Budget,
         options: OpenOptions,
     ) -> Result<Self> {
@@ -248,11 +248,11 @@ impl Store {
         let (root, family) = check_root(root?)?;
         let notices = Notices::default();
         let mark = root.extras.get("zvf").and_then(|section| section.get("journal"));
-        let mark = mark.filter(|mark| !mark.is_null() && !matches!(source, Source::Pack(_)));
+        let mark = mark.filter(|mark| !mark.is_null() && !matches!(source, Origin::Pack(_)));
         if let Some(mark) = mark {
             check_journal_mark(mark)?;
         }
-        if matches!(source, Source::Remote(_)) && mark.is_some() {
+        if matches!(source, Origin::Remote(_)) && mark.is_some() {
             let at_head = source.clone().at_head(true, &options).await?;
             if at_head.journaled().is_some() {
                 return Self::begin(at_head, budget, options).await;
@@ -278,7 +278,7 @@ impl Store {
                 [version, Version::NEWEST].map(|version| version.to_string().into());
             notices.add(Notice::NewerVersion { found, supported });
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Handle {
             cache: Cache::new(options.cache_bytes),
             source,
             docs,
@@ -418,7 +418,7 @@ impl Store {
         Nodes { opened: Arc::clone(&self.opened), base: Key::root(), rank: 0 }
     }
 
-    pub(crate) fn shared_state(&self) -> &Shared {
+    pub(crate) fn shared_state(&self) -> &Handle {
         &self.opened.shared
     }
 
@@ -510,10 +510,10 @@ impl Store {
 
     async fn revalidate_once(&self) -> Result<Option<Self>> {
         let (shared, options) = (self.shared_state(), self.options.clone());
-        let source = if let Source::Pack(pack) = &shared.source {
+        let source = if let Origin::Pack(pack) = &shared.source {
             match pack.reopen(&options).await? {
                 None => return Ok(None),
-                Some(pack) => Source::Pack(pack),
+                Some(pack) => Origin::Pack(pack),
             }
         } else {
             let replaced = shared.source.is_replaced();

@@ -17,12 +17,12 @@ use crate::docs::{Doc, Docs};
 use crate::key::Key;
 use crate::layout::SharedTables;
 use crate::notice::{Notice, Notices};
-use crate::source::{Get, Source};
+use crate::source::{Get, Origin};
 
 /// One open store.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) source: Source,
+pub(crate) struct Handle {
+    pub(crate) source: Origin,
     pub(crate) docs: Docs,
     pub(crate) notices: Notices,
     pub(crate) cache: Cache,
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) tables: SharedTables,
 }
 
-impl Shared {
+impl Handle {
     /// Returns a number for one array, under which its chunks are cached.
     pub(crate) fn new_id(&self) -> u32 {
         self.ids.fetch_add(1, Ordering::Relaxed)

@@ -15,11 +15,11 @@ use zvf_tet::TensorDtype;
 ///
 /// ```
 /// use zvf_tet::TensorDtype;
-/// use zvf_tensor::Value;
+/// use zvf_tensor::ElementValue;
 ///
-/// assert_eq!((<f32 as Value>::ELEMENT, f32::from_le(1.5_f32)), (TensorDtype::F32, 1.5));
+/// assert_eq!((<f32 as ElementValue>::ELEMENT, f32::from_le(1.5_f32)), (TensorDtype::F32, 1.5));
 /// ```
-pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
+pub trait ElementValue: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// The element type of these numbers.
     const ELEMENT: TensorDtype;
 
@@ -33,7 +33,7 @@ pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     }
 }
 
-impl<T: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy> Value for T {
+impl<T: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy> ElementValue for T {
     const ELEMENT: TensorDtype = <Self as sealed::Sealed>::ELEMENT;
 }
 
@@ -129,7 +129,7 @@ impl Array {
 
     /// Returns the elements as numbers, in place if possible; `None` if they have another type.
     #[must_use]
-    pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
+    pub fn values<T: ElementValue>(&self) -> Option<Cow<'_, [T]>> {
         numbers(self.element, &self.bytes)
     }
 }
@@ -190,7 +190,7 @@ impl View {
     /// Returns the elements as numbers, in place if possible, otherwise copied; `None` if they have
     /// another type or are not contiguous.
     #[must_use]
-    pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
+    pub fn values<T: ElementValue>(&self) -> Option<Cow<'_, [T]>> {
         if self.strides.is_some() { None } else { self.array.values() }
     }
 
@@ -203,8 +203,8 @@ impl View {
 }
 
 /// Views `bytes` as numbers in place, or copies them if address or byte order do not fit.
-fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
-    if <T as Value>::ELEMENT != element {
+fn numbers<T: ElementValue>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
+    if <T as ElementValue>::ELEMENT != element {
         return None;
     }
     if cfg!(target_endian = "little")
@@ -212,7 +212,7 @@ fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>>
     {
         return Some(Cow::Borrowed(values));
     }
-    let value = |bytes: &[u8]| T::read_from_bytes(bytes).ok().map(Value::from_le);
+    let value = |bytes: &[u8]| T::read_from_bytes(bytes).ok().map(ElementValue::from_le);
     bytes.chunks_exact(size_of::<T>()).map(value).collect::<Option<Vec<T>>>().map(Cow::Owned)
 }
 

@@ -47,7 +47,7 @@ mod slice;
 mod tet;
 
 pub use any::AnyArray;
-pub use array::{Array, Value, View};
+pub use array::{Array, ElementValue, View};
 pub use b2nd::{
     BlockArray, BlockEdit, BlockFile, BlockValues, BlockWriter, Constant, EditCounts, NewBlocks,
 };

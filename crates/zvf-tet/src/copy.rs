@@ -14,10 +14,10 @@ use super::MAX_RANK;
 /// One run of elements.
 ///
 /// ```
-/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, CopyRun, Selection};
+/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, CopyRun, TileSelection};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::F64, &[9], &[9]).unwrap();
-/// let odd = Selection::new(&geometry, &[AxisSlice { start: 1, stop: 9, step: 2 }])?;
+/// let odd = TileSelection::new(&geometry, &[AxisSlice { start: 1, stop: 9, step: 2 }])?;
 /// let run = odd.runs(&geometry.tile(&[0]).unwrap()).next().unwrap();
 /// assert_eq!(run, CopyRun { src: 8, dst: 0, count: 4, stride: 16 });
 /// assert!(!run.is_contiguous(8));
@@ -53,7 +53,7 @@ pub struct Runs {
 
 /// The part of one axis of a tile that goes into the result.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct AxisPiece {
     /// First index in the tile.
     pub(super) src: u64,
     /// First index in the result.
@@ -64,7 +64,7 @@ pub(super) struct Piece {
     pub(super) step: u64,
 }
 
-impl Piece {
+impl AxisPiece {
     /// The piece of an axis past the rank.
     pub(super) const ONE: Self = Self { src: 0, dst: 0, n: 1, step: 1 };
 }
@@ -85,7 +85,7 @@ impl Runs {
         size: u64,
         extents: &[u64],
         result: &[u64; MAX_RANK],
-        pieces: &[Piece; MAX_RANK],
+        pieces: &[AxisPiece; MAX_RANK],
     ) -> Self {
         let nothing = Outer { n: 1, done: 0, src: 0, dst: 0 };
         let mut new = Self {
@@ -99,7 +99,7 @@ impl Runs {
         let mut axes =
             axes.map(|((extent, result), (piece, outer))| (*extent, *result, *piece, outer));
         while let Some((extent, result, piece, outer)) = axes.next_back() {
-            let Piece { n, step, .. } = piece;
+            let AxisPiece { n, step, .. } = piece;
             new.run.src = new.run.src.saturating_add(piece.src.saturating_mul(src));
             new.run.dst = new.run.dst.saturating_add(piece.dst.saturating_mul(dst));
             if joined && new.run.count == 1 {
@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{AxisSlice, Selection, TensorDtype, TileGeometry};
+    use crate::{AxisSlice, TensorDtype, TileGeometry, TileSelection};
 
     /// The source, destination, count and stride of a run.
     type CopiedRun = (u64, u64, u64, u64);
@@ -179,7 +179,7 @@ mod tests {
         ];
         for (name, chunk, axes, runs) in table {
             let geometry = TileGeometry::new(TensorDtype::U16, &[4, 3, 5], &chunk).unwrap();
-            let selection = Selection::new(&geometry, &axes).unwrap();
+            let selection = TileSelection::new(&geometry, &axes).unwrap();
             let tile = geometry.tile(&[0, 0, 0]).unwrap();
             let found: Vec<_> =
                 selection.runs(&tile).map(|r| (r.src, r.dst, r.count, r.stride)).collect();
@@ -187,12 +187,12 @@ mod tests {
         }
         // A step on an axis of extent 1 does not break a run.
         let geometry = TileGeometry::new(TensorDtype::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
-        let selection = Selection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
+        let selection = TileSelection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0, 0]).unwrap()).collect();
         assert_eq!(runs, [CopyRun { src: 0, dst: 0, count: 20, stride: 2 }]);
         // Inner axes of extent 1 do not break a run either.
         let geometry = TileGeometry::new(TensorDtype::U16, &[9, 1], &[9, 1]).unwrap();
-        let selection = Selection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
+        let selection = TileSelection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0]).unwrap()).collect();
         assert_eq!(runs, [CopyRun { src: 0, dst: 0, count: 3, stride: 8 }]);
     }
@@ -210,7 +210,7 @@ mod tests {
                 AxisSlice { start, stop: start + 1 + b % (extent - start), step: *step }
             }).collect();
             let geometry = TileGeometry::new(TensorDtype::I16, &shape, &chunk).unwrap();
-            let selection = Selection::new(&geometry, &axes).unwrap();
+            let selection = TileSelection::new(&geometry, &axes).unwrap();
 
             let mut result: Vec<Option<u64>> = std::vec![None; (selection.byte_len() / 2) as usize];
             for position in 0..geometry.tile_count() {

@@ -35,8 +35,8 @@ pub(crate) fn check_object(
     }
     match scan.value() {
         Ok(()) => {}
-        Err(Fault::Syntax) => return Err(refuse(scan.at, "JSON")),
-        Err(Fault::Depth) => {
+        Err(JsonFault::Syntax) => return Err(refuse(scan.at, "JSON")),
+        Err(JsonFault::Depth) => {
             let (class, at) = (Class::LimitExceeded, num::to_u64(scan.at));
             let (expected, found) = (Expected::AtMost(MAX_DEPTH.into()), "deeper nesting");
             return Err(FormatError::new(class, part, field, at, expected, found));
@@ -170,7 +170,7 @@ impl Iterator for Chars<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum JsonFault {
     Syntax,
     Depth,
 }
@@ -225,11 +225,11 @@ impl<'a> Scan<'a> {
     }
 
     /// Skips one value, with its contents. It must not begin with a space.
-    fn value(&mut self) -> Result<(), Fault> {
+    fn value(&mut self) -> Result<(), JsonFault> {
         let mut open = Brackets { kinds: 0, depth: 0 };
         loop {
             self.space();
-            let first = self.peek().ok_or(Fault::Syntax)?;
+            let first = self.peek().ok_or(JsonFault::Syntax)?;
             self.mixed |= open.depth == 1 && first != b'{';
             match first {
                 b'{' => {
@@ -281,7 +281,7 @@ impl<'a> Scan<'a> {
 
     /// Closes the lists and objects that end after a value. Returns whether all are closed;
     /// otherwise the next value follows.
-    fn close(&mut self, open: &mut Brackets) -> Result<bool, Fault> {
+    fn close(&mut self, open: &mut Brackets) -> Result<bool, JsonFault> {
         while let Some(object) = open.top() {
             self.space();
             if self.eat(b',') {
@@ -292,31 +292,31 @@ impl<'a> Scan<'a> {
                 return Ok(false);
             }
             if !self.eat(if object { b'}' } else { b']' }) {
-                return Err(Fault::Syntax);
+                return Err(JsonFault::Syntax);
             }
             open.pop();
         }
         Ok(true)
     }
 
-    fn key(&mut self) -> Result<(), Fault> {
+    fn key(&mut self) -> Result<(), JsonFault> {
         self.string()?;
         self.space();
-        if self.eat(b':') { Ok(()) } else { Err(Fault::Syntax) }
+        if self.eat(b':') { Ok(()) } else { Err(JsonFault::Syntax) }
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
+    fn string(&mut self) -> Result<(), JsonFault> {
         if !self.eat(b'"') {
-            return Err(Fault::Syntax);
+            return Err(JsonFault::Syntax);
         }
         loop {
-            match self.peek().ok_or(Fault::Syntax)? {
+            match self.peek().ok_or(JsonFault::Syntax)? {
                 b'"' => {
                     self.skip();
                     return Ok(());
                 }
                 b'\\' => self.escape()?,
-                0..=0x1f => return Err(Fault::Syntax),
+                0..=0x1f => return Err(JsonFault::Syntax),
                 _ => self.skip_plain_bytes(),
             }
         }
@@ -337,25 +337,25 @@ impl<'a> Scan<'a> {
         self.at = self.at.saturating_add(tail.iter().take_while(stands).count());
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), JsonFault> {
         self.skip();
-        match self.peek().ok_or(Fault::Syntax)? {
+        match self.peek().ok_or(JsonFault::Syntax)? {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.skip(),
             b'u' => {
                 self.skip();
                 for _ in 0..4 {
                     if !self.peek().is_some_and(|c| c.is_ascii_hexdigit()) {
-                        return Err(Fault::Syntax);
+                        return Err(JsonFault::Syntax);
                     }
                     self.skip();
                 }
             }
-            _ => return Err(Fault::Syntax),
+            _ => return Err(JsonFault::Syntax),
         }
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Fault> {
+    fn number(&mut self) -> Result<(), JsonFault> {
         self.eat(b'-');
         if !self.eat(b'0') {
             self.digits()?;
@@ -372,18 +372,18 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Fault> {
+    fn digits(&mut self) -> Result<(), JsonFault> {
         let from = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_digit()) {
             self.skip();
         }
-        if self.at == from { Err(Fault::Syntax) } else { Ok(()) }
+        if self.at == from { Err(JsonFault::Syntax) } else { Ok(()) }
     }
 
-    fn word(&mut self) -> Result<(), Fault> {
+    fn word(&mut self) -> Result<(), JsonFault> {
         let rest = self.text.get(self.at..).unwrap_or(&[]);
         let word = [&b"true"[..], b"false", b"null"].into_iter().find(|w| rest.starts_with(w));
-        self.at = self.at.saturating_add(word.ok_or(Fault::Syntax)?.len());
+        self.at = self.at.saturating_add(word.ok_or(JsonFault::Syntax)?.len());
         Ok(())
     }
 }
@@ -395,9 +395,9 @@ struct Brackets {
 }
 
 impl Brackets {
-    fn push(&mut self, object: bool) -> Result<(), Fault> {
+    fn push(&mut self, object: bool) -> Result<(), JsonFault> {
         if self.depth == MAX_DEPTH {
-            return Err(Fault::Depth);
+            return Err(JsonFault::Depth);
         }
         self.kinds = (self.kinds << 1) | u64::from(object);
         self.depth = self.depth.saturating_add(1);

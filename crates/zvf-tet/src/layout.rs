@@ -1,7 +1,7 @@
 //! Layout: the positions of all parts of a new file.
 //!
 //! The index precedes the payloads and states their sizes, which a compressing writer knows last.
-//! But the number of rows is known first. So a writer reserves [`Layout::prefix_len`] bytes, places
+//! But the number of rows is known first: a writer reserves [`TetLayout::prefix_len`] bytes, places
 //! one payload after the other in grid order, and writes the prefix at the end. Memory holds the
 //! rows, 104 bytes each, and the buffers of the writer.
 //!
@@ -38,10 +38,10 @@ pub struct DatasetSpec<'n> {
 /// The plan of a new file, filled payload by payload.
 ///
 /// ```
-/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, TetLayout, MemoryBudget};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::U8, &[5], &[3]).unwrap();
-/// let mut layout = Layout::new(&[DatasetSpec::new("a", geometry)], MemoryBudget::DEFAULT)?;
+/// let mut layout = TetLayout::new(&[DatasetSpec::new("a", geometry)], MemoryBudget::DEFAULT)?;
 /// let mut bytes = vec![0; layout.prefix_len() as usize];
 /// for payload in [b"abc".as_slice(), b"de"] {
 ///     let offset = layout.place(TensorCodec::Raw, payload.len() as u64)?;
@@ -54,7 +54,7 @@ pub struct DatasetSpec<'n> {
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct TetLayout {
     datasets: Vec<(TileGeometry, u64)>, // with alignments, powers of two
     directory: Vec<u8>,
     dataset_count: u32,
@@ -90,7 +90,7 @@ impl<'n> DatasetSpec<'n> {
     }
 }
 
-impl Layout {
+impl TetLayout {
     /// Lays out directory and index.
     ///
     /// # Errors

@@ -15,9 +15,9 @@
 //!
 //! * [`TetView`] opens a file from those two pieces, or from all of it, and validates it.
 //!   [`Superblock`], [`Directory`], [`Index`] and [`Footer`] are views of its parts.
-//! * [`TileGeometry`] computes grid and tiles of one dataset; [`Selection`], [`Lookup`] and
-//!   [`Plan`] turn a slice into rows of the index, and each row into [`CopyRun`]s.
-//! * [`Layout`] places the parts of a new file before payload sizes are known.
+//! * [`TileGeometry`] computes grid and tiles of one dataset; [`TileSelection`], [`Lookup`] and
+//!   [`TilePlan`] turn a slice into rows of the index, and each row into [`CopyRun`]s.
+//! * [`TetLayout`] places the parts of a new file before payload sizes are known.
 //!
 //! Additions of file positions use saturating operations but do not saturate: each position was
 //! checked against the length of the file. Numbers without such a bound use checked addition.
@@ -76,12 +76,12 @@ pub use footer::encode_footer;
 pub use footer::{Footer, Span};
 pub use geometry::{Tile, TileGeometry};
 pub use index::{DECODED_CAP, Index, Row, TensorCodec};
-pub use layout::{DatasetSpec, Layout};
+pub use layout::{DatasetSpec, TetLayout};
 pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
-pub use plan::{Plan, TouchedTile, TouchedTiles};
-pub use rule::{Severity, TetFinding, TetRule};
-pub use selection::{AxisSlice, Selection};
+pub use plan::{TilePlan, TouchedTile, TouchedTiles};
+pub use rule::{TetFinding, TetRule, TetSeverity};
+pub use selection::{AxisSlice, TileSelection};
 pub use superblock::Superblock;
 pub use view::{StridedView, is_viewable};
 

@@ -53,12 +53,12 @@ pub struct Lookup<'a> {
 pub struct Places {
     id: u32,
     geometry: TileGeometry,
-    place: Place,
+    place: RowPositions,
 }
 
 /// The positions of the rows of the dataset.
 #[derive(Clone, Debug)]
-enum Place {
+enum RowPositions {
     /// In grid order from this one on, one for each tile.
     InOrder(usize),
     /// Row numbers, in order of their coordinates.
@@ -78,8 +78,8 @@ impl<'a> Lookup<'a> {
         let first = guess.or_else(|| rows.iter().position(is_of_dataset)).unwrap_or(0);
         let geometry = *geometry;
         let place = match is_in_order(rows, first, id, &geometry) {
-            true => Place::InOrder(first),
-            false => Place::Sorted(sort_rows(rows, id, geometry.rank()).into()),
+            true => RowPositions::InOrder(first),
+            false => RowPositions::Sorted(sort_rows(rows, id, geometry.rank()).into()),
         };
         Self { rows, places: Places { id, geometry, place } }
     }
@@ -105,7 +105,7 @@ impl<'a> Lookup<'a> {
     /// Returns whether the rows are contiguous in grid order.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
-        matches!(self.places.place, Place::InOrder(_))
+        matches!(self.places.place, RowPositions::InOrder(_))
     }
 
     /// Returns the row of a chunk.
@@ -123,11 +123,11 @@ impl<'a> Lookup<'a> {
         let is_here =
             |row: &&Row| row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords;
         let numbers = match &self.places.place {
-            Place::InOrder(first) => {
+            RowPositions::InOrder(first) => {
                 let at = num::checked_usize(position).and_then(|at| first.checked_add(at));
                 return at.and_then(|at| self.rows.get(at)).ok_or_else(missing);
             }
-            Place::Sorted(numbers) => numbers,
+            RowPositions::Sorted(numbers) => numbers,
         };
         let row = |number: &u32| self.rows.get(num::usize_from_u32(*number));
         let at = numbers.partition_point(|number| {

@@ -6,7 +6,7 @@
 //!
 //! Not here: views that need no copy (`view.rs`).
 
-use super::{AxisSlice, Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
+use super::{AxisSlice, Lookup, MAX_RANK, Row, Runs, TensorCodec, Tile, TileSelection};
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// The tiles that a selection needs.
@@ -29,9 +29,9 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'l, 'a> {
+pub struct TilePlan<'l, 'a> {
     lookup: &'l Lookup<'a>,
-    selection: Selection, // of the geometry of `lookup`
+    selection: TileSelection, // of the geometry of `lookup`
 }
 
 /// A tile with selected elements, and its row.
@@ -39,13 +39,13 @@ pub struct Plan<'l, 'a> {
 pub struct TouchedTile<'a> {
     row: &'a Row, // `raw_byte_len` is that of the tile
     tile: Tile,
-    selection: Selection,
+    selection: TileSelection,
 }
 
-/// The touched tiles of a [`Plan`]; ends after the first error.
+/// The touched tiles of a [`TilePlan`]; ends after the first error.
 #[derive(Clone, Debug)]
 pub struct TouchedTiles<'l, 'a> {
-    plan: Plan<'l, 'a>,
+    plan: TilePlan<'l, 'a>,
     counts: [u64; MAX_RANK],
     places: [u64; MAX_RANK],
     left: u64,
@@ -56,9 +56,9 @@ impl<'a> Lookup<'a> {
     ///
     /// # Errors
     ///
-    /// When [`Selection::new`] refuses the axes.
-    pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan { lookup: self, selection: Selection::new(self.geometry(), axes)? })
+    /// When [`TileSelection::new`] refuses the axes.
+    pub fn select(&self, axes: &[AxisSlice]) -> Result<TilePlan<'_, 'a>, FormatError> {
+        Ok(TilePlan { lookup: self, selection: TileSelection::new(self.geometry(), axes)? })
     }
 
     /// Plans the read of the whole dataset.
@@ -66,15 +66,15 @@ impl<'a> Lookup<'a> {
     /// # Errors
     ///
     /// When the dataset has no elements.
-    pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan { lookup: self, selection: Selection::all(self.geometry())? })
+    pub fn select_all(&self) -> Result<TilePlan<'_, 'a>, FormatError> {
+        Ok(TilePlan { lookup: self, selection: TileSelection::all(self.geometry())? })
     }
 }
 
-impl<'l, 'a> Plan<'l, 'a> {
+impl<'l, 'a> TilePlan<'l, 'a> {
     /// Returns the selection.
     #[must_use]
-    pub const fn selection(&self) -> &Selection {
+    pub const fn selection(&self) -> &TileSelection {
         &self.selection
     }
 
@@ -97,7 +97,7 @@ impl<'l, 'a> Plan<'l, 'a> {
     ///
     /// # Errors
     ///
-    /// The first error of [`Plan::tiles`], or when overlapping rows make the sum exceed 64 bits.
+    /// The first error of [`TilePlan::tiles`], or when overlapping rows exceed 64 bits.
     pub fn stored_bytes(&self) -> Result<u64, FormatError> {
         self.tiles().try_fold(0_u64, |sum, touched| {
             sum.checked_add(touched?.row.stored_byte_len()).ok_or_else(|| {

@@ -76,7 +76,7 @@ zvf_format::vocabulary! {
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
+pub enum TetSeverity {
     /// Information, not a fault.
     Note,
     /// A strict reader refuses it.
@@ -91,7 +91,7 @@ pub struct TetFinding {
     /// The broken rule.
     pub rule: TetRule,
     /// The severity.
-    pub severity: Severity,
+    pub severity: TetSeverity,
     /// The error, with its position in bytes from the start of the file.
     pub error: FormatError,
 }
@@ -150,11 +150,11 @@ impl TetRule {
 
     /// Returns the severity of breaking the rule. Undefined flags and equal names are more severe
     /// than other flags: they make the meaning of the file, or of a name, ambiguous.
-    pub(super) fn severity(self, class: Class) -> Severity {
+    pub(super) fn severity(self, class: Class) -> TetSeverity {
         if self < Self::F1 || matches!(class, Class::UnsupportedFlags) || self == Self::F3 {
-            return Severity::Error;
+            return TetSeverity::Error;
         }
-        if matches!(self, Self::F4 | Self::F6) { Severity::Note } else { Severity::Lint }
+        if matches!(self, Self::F4 | Self::F6) { TetSeverity::Note } else { TetSeverity::Lint }
     }
 }
 

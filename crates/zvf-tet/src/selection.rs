@@ -12,9 +12,9 @@
 //! A selection lies inside its dataset, so its indices and counts fit in 64 bits; operations
 //! saturate only for tiles without selected elements.
 //!
-//! Not here: labels instead of numbers; rows of the index ([`Plan`](super::Plan)).
+//! Not here: labels instead of numbers; rows of the index ([`TilePlan`](super::TilePlan)).
 
-use super::copy::Piece;
+use super::copy::AxisPiece;
 use super::geometry::axes;
 use super::{MAX_RANK, Runs, Tile, TileGeometry};
 use zvf_format::Hint;
@@ -40,17 +40,17 @@ pub struct AxisSlice {
 /// A part of a dataset, with at least one element.
 ///
 /// ```
-/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
+/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, TileSelection};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
 /// let rows = AxisSlice { start: 1, stop: 7, step: 2 };
 /// let columns = AxisSlice { start: 1, stop: 4, step: 1 };
-/// let selection = Selection::new(&geometry, &[rows, columns])?;
+/// let selection = TileSelection::new(&geometry, &[rows, columns])?;
 /// assert_eq!((selection.shape(), selection.tiles_touched()), (&[3, 3][..], 4));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct TileSelection {
     geometry: TileGeometry,
     axes: [AxisSlice; MAX_RANK], // start < stop <= extent, step not 0; 0..1 past the rank
     shape: [u64; MAX_RANK],      // indices selected, none 0
@@ -92,7 +92,7 @@ impl AxisSlice {
     }
 }
 
-impl Selection {
+impl TileSelection {
     /// Selects a part of a dataset. Bounds are not clipped, and an empty selection is an error.
     ///
     /// # Errors
@@ -199,11 +199,11 @@ impl Selection {
     /// Returns the runs to copy from a tile; none if the selection does not touch it.
     ///
     /// ```
-    /// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
+    /// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, TileSelection};
     ///
     /// let geometry = TileGeometry::new(TensorDtype::U8, &[4, 6], &[4, 4]).unwrap();
     /// let columns = AxisSlice { start: 2, stop: 6, step: 1 };
-    /// let selection = Selection::new(&geometry, &[AxisSlice::all(4), columns])?;
+    /// let selection = TileSelection::new(&geometry, &[AxisSlice::all(4), columns])?;
     /// let first = geometry.tile(&[0, 0]).unwrap();
     /// let runs: Vec<_> = selection.runs(&first).map(|run| (run.src, run.dst, run.count)).collect();
     /// assert_eq!(runs, [(2, 0, 2), (6, 4, 2), (10, 8, 2), (14, 12, 2)]);
@@ -211,7 +211,7 @@ impl Selection {
     /// ```
     #[must_use]
     pub fn runs(&self, tile: &Tile) -> Runs {
-        let mut pieces = [Piece::ONE; MAX_RANK];
+        let mut pieces = [AxisPiece::ONE; MAX_RANK];
         for ((piece, axis), (lo, extent)) in
             pieces.iter_mut().zip(&self.axes).zip(tile.lo().iter().zip(tile.extents()))
         {
@@ -223,12 +223,12 @@ impl Selection {
 
 impl AxisSlice {
     /// Returns the part of this axis between `lo` and `hi`, the bounds of a tile.
-    fn piece(self, lo: u64, hi: u64) -> Piece {
+    fn piece(self, lo: u64, hi: u64) -> AxisPiece {
         let places = |end: u64| ceil_div(end.saturating_sub(self.start), self.step);
         let (from, to) = (places(lo), places(hi.min(self.stop)));
         let n = to.saturating_sub(from);
         let step = if n == 1 { 1 } else { self.step };
-        Piece { src: self.nth(from).saturating_sub(lo), dst: from, n, step }
+        AxisPiece { src: self.nth(from).saturating_sub(lo), dst: from, n, step }
     }
 }
 
@@ -275,23 +275,23 @@ mod tests {
             (&[axis(0, 7, 1), axis(0, 0, 1)], "start at byte 1: expected at most -1, found 0"),
         ];
         for (axes, message) in table {
-            let error = Selection::new(&geometry, axes).unwrap_err();
+            let error = TileSelection::new(&geometry, axes).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 std::format!("InvalidArgument in tet selection, {message}")
             );
         }
-        assert_eq!(Selection::new(&geometry, &[]).unwrap_err().hint(), Some(Hint::WrongRank));
+        assert_eq!(TileSelection::new(&geometry, &[]).unwrap_err().hint(), Some(Hint::WrongRank));
         let empty = TileGeometry::new(TensorDtype::F32, &[0, 5], &[3, 2]).unwrap();
-        assert!(Selection::all(&empty).is_err());
+        assert!(TileSelection::all(&empty).is_err());
     }
 
     #[test]
     fn arithmetic_at_the_limits() {
         let geometry = TileGeometry::new(TensorDtype::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
-        let last_two = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
+        let last_two = TileSelection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
         assert_eq!((last_two.shape(), last_two.tiles_touched()), (&[2][..], 2));
-        let long_step = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
+        let long_step = TileSelection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
         assert_eq!((long_step.shape(), long_step.tiles_touched()), (&[1][..], 1));
         assert_eq!(long_step.runs(&geometry.tile(&[0]).unwrap()).next().unwrap().src, 1);
         assert_eq!(long_step.runs(&geometry.tile(&[1]).unwrap()).count(), 0);
@@ -306,7 +306,7 @@ mod tests {
             let geometry = TileGeometry::new(TensorDtype::U8, &[extent], &[chunk]).unwrap();
             let start = ends.0 % extent;
             let stop = start + 1 + ends.1 % (extent - start);
-            let selection = Selection::new(&geometry, &[axis(start, stop, step)]).unwrap();
+            let selection = TileSelection::new(&geometry, &[axis(start, stop, step)]).unwrap();
             let indices: Vec<_> = (start..stop).step_by(usize::try_from(step).unwrap()).collect();
             prop_assert_eq!(selection.shape(), &[u64::try_from(indices.len()).unwrap()][..]);
             let mut chunks: Vec<_> = indices.iter().map(|i| i / chunk).collect();

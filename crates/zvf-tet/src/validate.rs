@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, HEADER, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::length_error;
-use super::{Dataset, MAX_RANK, Row, Severity, TetFinding, TetRule, TetView, TileGeometry};
+use super::{Dataset, MAX_RANK, Row, TetFinding, TetRule, TetSeverity, TetView, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
 /// A callback for findings; it can stop the validation.
@@ -31,11 +31,11 @@ impl<'a> TetView<'a> {
     ///
     /// # Errors
     ///
-    /// The first finding whose severity is [`Severity::Error`].
+    /// The first finding whose severity is [`TetSeverity::Error`].
     pub fn validate(&self) -> Result<(), FormatError> {
         let mut first = None;
         let _ = self.check(&mut |finding| {
-            if finding.severity == Severity::Error {
+            if finding.severity == TetSeverity::Error {
                 first = Some(finding.error);
                 return ControlFlow::Break(());
             }
@@ -51,7 +51,7 @@ impl<'a> TetView<'a> {
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let _ = self.check(&mut |finding| {
-            if finding.severity == Severity::Lint || finding.rule == TetRule::F6 {
+            if finding.severity == TetSeverity::Lint || finding.rule == TetRule::F6 {
                 lints.push(finding.error);
             }
             ControlFlow::Continue(())

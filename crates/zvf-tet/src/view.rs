@@ -8,20 +8,20 @@
 //! * *Strided*: the selection lies in one raw tile, and is read there with the strides of that
 //!   tile.
 //!
-//! Each is computed from a [`Plan`] and gives positions in the file; the caller has the map.
+//! Each is computed from a [`TilePlan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
-use super::{MAX_RANK, Plan, Selection, Span, TensorDtype};
+use super::{MAX_RANK, Span, TensorDtype, TilePlan, TileSelection};
 
 /// A selection inside one raw tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StridedView {
     offset: u64,
-    selection: Selection,
+    selection: TileSelection,
     strides: [u64; MAX_RANK],
 }
 
-impl Plan<'_, '_> {
+impl TilePlan<'_, '_> {
     /// Returns the span that holds exactly the selected elements, tile by tile.
     ///
     /// The elements are in the order of the tiles: use it for results that do not depend on the
@@ -126,7 +126,7 @@ pub fn is_viewable(offset: u64, element: TensorDtype) -> bool {
 
 /// Returns whether consecutive tiles are row-major: from some axis on there is one tile only, and
 /// before the axis ahead of that, tiles have an extent of 1.
-fn is_row_major(selection: &Selection) -> bool {
+fn is_row_major(selection: &TileSelection) -> bool {
     let touched = selection.touched_counts();
     let thin = selection.geometry().chunk_shape().iter().zip(selection.shape()).zip(&touched);
     let thin =

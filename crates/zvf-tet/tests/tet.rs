@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use zvf_tet::{
-    EscapedName, Need, Severity, TensorCodec, TetOpening, TetRule, TetView, check_export_name,
+    EscapedName, Need, TensorCodec, TetOpening, TetRule, TetSeverity, TetView, check_export_name,
 };
 
 fn folder() -> PathBuf {
@@ -107,7 +107,7 @@ fn check_findings(name: &str, fixture: &Value, file: &TetView<'_>) {
     file.validate().unwrap();
     let mut rules = Vec::new();
     let _ = file.check(&mut |finding| {
-        assert_eq!(finding.severity, Severity::Note, "{name}: {finding}");
+        assert_eq!(finding.severity, TetSeverity::Note, "{name}: {finding}");
         rules.push(finding.rule);
         ControlFlow::Continue(())
     });

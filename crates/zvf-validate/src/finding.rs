@@ -18,9 +18,9 @@ use crate::rules::{C, S};
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// use zvf_validate::{Observer, Options, validate};
+/// use zvf_validate::{Observer, Checks, validate};
 ///
-/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// let report = validate(&store, &Checks::default(), &Observer::default()).await?;
 /// for finding in &report.findings {
 ///     assert!(finding.to_string().contains(finding.rule.id));
 /// }

@@ -64,25 +64,24 @@ fn check_convention(
 
 /// Checks G3, G4, and the ends of links for G6: links within a level.
 fn check_links(run: &mut Validation, level: &LevelState) {
-    let family = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
-    if let Some(family) = family
+    if let Some(width) = level.link_width
         && level.is_only(&[GeometryType::PointCloud])
     {
-        let found = format!("links of {} ends", family.width);
+        let found = format!("links of {width} ends");
         run.add(G[4].at(&path).expects("links", "none", found));
     }
-    if let Some(family) = family.filter(|family| family.width != EDGE_ENDS)
+    if let Some(width) = level.link_width.filter(|width| *width != EDGE_ENDS)
         && level.is_only(&[GeometryType::Skeleton])
     {
-        run.add(G[6].at(&path).expects("link_width", EDGE_ENDS, family.width));
+        run.add(G[6].at(&path).expects("link_width", EDGE_ENDS, width));
     }
     if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != LayoutFamily::C {
         return;
     }
-    match family {
-        Some(family) if family.width < 3 => {
-            run.add(G[3].at(&path).expects("link_width", "3 or more", family.width));
+    match level.link_width {
+        Some(width) if width < 3 => {
+            run.add(G[3].at(&path).expects("link_width", "3 or more", width));
         }
         // Coarser levels may have none: their faces are not stored.
         None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {

@@ -36,19 +36,12 @@ pub(crate) struct LevelState {
     pub(crate) reorders: bool,
     /// Chunks with their rows and fragments, after the cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
-    /// The level deltas of the stored links, and their widths.
-    pub(crate) families: Vec<FamilyWidth>,
+    /// The number of ends of links within the level, if there is a family of them.
+    pub(crate) link_width: Option<usize>,
     /// Facts about fragments and chunks that follow from the links.
     pub(crate) linked: Linked,
     /// The state of the object index.
     pub(crate) objects: ObjectIndexState,
-}
-
-/// The level delta and the link width of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FamilyWidth {
-    pub(crate) delta: i32,
-    pub(crate) width: usize,
 }
 
 /// Facts about the fragments and chunks of a level that follow from its links.
@@ -119,7 +112,7 @@ impl LevelState {
             is_draco: false,
             reorders: false,
             chunks: Arc::default(),
-            families: Vec::new(),
+            link_width: None,
             linked: Linked::default(),
             objects: ObjectIndexState::default(),
         }

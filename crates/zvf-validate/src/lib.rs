@@ -62,8 +62,8 @@ mod unopened;
 mod validation;
 
 pub use finding::Finding;
-pub use options::{Listener, Observer, Options, Progress, Sample};
-pub use parts::{Part, RecordSink, RecordStream, Scan, Stage, merge, record_part, survey};
+pub use options::{Checks, Listener, Observer, Progress, Sample};
+pub use parts::{RecordSink, RecordStream, Scan, Stage, StagePart, merge, record_part, survey};
 pub use report::{CheckCounts, Report};
 pub use rule::{Depth, Rule, Severity};
 pub use rules::RULES;

@@ -13,13 +13,13 @@ use crate::splitmix::{splitmix64, splitmix64_all};
 /// The options of a validation.
 ///
 /// ```
-/// use zvf_validate::{Depth, Options, Rule};
+/// use zvf_validate::{Depth, Checks, Rule};
 ///
-/// let options = Options { level: Depth::Metadata, ..Options::default() };
+/// let options = Checks { level: Depth::Metadata, ..Checks::default() };
 /// assert!(options.wants(Rule::find("M3").unwrap()) && !options.wants(Rule::find("C3").unwrap()));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Checks {
     /// The depth of the validation.
     pub level: Depth,
     /// The only rules to report; if empty, all rules of the level.
@@ -35,7 +35,7 @@ pub struct Options {
     pub max_kept_items: u64,
 }
 
-impl Options {
+impl Checks {
     /// Returns whether findings of `rule` are enabled.
     #[must_use]
     pub fn wants(&self, rule: &Rule) -> bool {
@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for Checks {
     fn default() -> Self {
         Self {
             level: Depth::Pyramid,
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn samples_have_their_share_and_are_repeatable() {
         let all = |share, seed| {
-            let options = Options { sample: Sample::new(share, seed), ..Options::default() };
+            let options = Checks { sample: Sample::new(share, seed), ..Checks::default() };
             (0..10_000).filter(|row| options.takes_row(*row)).collect::<Vec<_>>()
         };
         assert_eq!(all(1.0, 1).len(), 10_000);
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn rules_are_chosen_by_level_and_name() {
         let rule = |id| Rule::find(id).unwrap();
-        let options = Options {
+        let options = Checks {
             rules: vec![rule("C5"), rule("P3")],
             level: Depth::Geometry,
-            ..Options::default()
+            ..Checks::default()
         };
         assert!(options.wants(rule("C5")) && options.wants_any(&[rule("C4"), rule("C5")]));
         assert!(!options.wants(rule("C4")) && !options.wants(rule("P3")));

@@ -18,7 +18,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::Cells;
 
 use crate::finding::is_content;
-use crate::options::Options;
+use crate::options::Checks;
 use crate::parts::{Share, Stage, Work};
 use crate::pool::run_on_pool;
 use crate::validation::Validation;
@@ -105,7 +105,7 @@ pub(crate) type ChunkCells = (ChunkKey, Option<Vec<Cell>>);
 /// Returns the cells of the chunks `keys` in `arrays`, as far as `options` select them, and their
 /// total bytes.
 pub(crate) async fn read(
-    options: &Options,
+    options: &Checks,
     arrays: &[&Cells],
     keys: &[ChunkKey],
 ) -> Result<(Vec<ChunkCells>, u64)> {

@@ -13,9 +13,9 @@ use crate::rule::{Rule, Severity};
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// use zvf_validate::{Observer, Options, Severity, validate};
+/// use zvf_validate::{Observer, Checks, Severity, validate};
 ///
-/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// let report = validate(&store, &Checks::default(), &Observer::default()).await?;
 /// assert!(report.complete && report.is_clean());
 /// assert_eq!(report.count(Severity::Error), 0);
 /// # Ok(())

@@ -21,7 +21,7 @@ use zvf_metadata::{Capability, GeometryType, Token};
 use zvf_store::Store;
 
 use crate::level::LevelState;
-use crate::options::{Observer, Options};
+use crate::options::{Checks, Observer};
 use crate::parts::{Stage, Work};
 use crate::report::Report;
 use crate::rule::Depth;
@@ -42,10 +42,10 @@ use crate::{
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use zvf_store::Store;
-/// use zvf_validate::{Observer, Options, validate};
+/// use zvf_validate::{Observer, Checks, validate};
 ///
 /// let store = Store::open(path, Default::default()).await?;
-/// let report = validate(&store, &Options::default(), &Observer::default()).await?;
+/// let report = validate(&store, &Checks::default(), &Observer::default()).await?;
 /// assert!(report.is_clean());
 /// assert_eq!((report.checked.levels, report.checked.rows), (1, 3));
 /// # Ok(())
@@ -57,7 +57,7 @@ use crate::{
 /// When something cannot be fetched: the backend fails or refuses. A fault in stored data is never
 /// an error, but a finding.
 #[boxed]
-pub async fn validate(store: &Store, options: &Options, observer: &Observer) -> Result<Report> {
+pub async fn validate(store: &Store, options: &Checks, observer: &Observer) -> Result<Report> {
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 

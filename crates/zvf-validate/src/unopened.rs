@@ -8,7 +8,7 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::finding::{Finding, is_content};
 use crate::findings::Findings;
-use crate::options::{Observer, Options};
+use crate::options::{Checks, Observer};
 use crate::report::Report;
 use crate::rule::Rule;
 use crate::rules::{M, S};
@@ -21,10 +21,10 @@ use crate::run::validate;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf_validate::{Observer, Options, validate_at};
+/// use zvf_validate::{Observer, Checks, validate_at};
 ///
 /// let report =
-///     validate_at(path, Default::default(), &Options::default(), &Observer::default()).await?;
+///     validate_at(path, Default::default(), &Checks::default(), &Observer::default()).await?;
 /// assert!(report.is_clean());
 /// # Ok(())
 /// # }
@@ -37,7 +37,7 @@ use crate::run::validate;
 pub async fn validate_at(
     address: &str,
     open: OpenOptions,
-    options: &Options,
+    options: &Checks,
     observer: &Observer,
 ) -> Result<Report> {
     match Store::open(address, open).await {
@@ -52,11 +52,11 @@ pub async fn validate_at(
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use zvf_store::Store;
-/// use zvf_validate::{Options, report_unopened};
+/// use zvf_validate::{Checks, report_unopened};
 ///
 /// let nowhere = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 /// let error = Store::open(nowhere, Default::default()).await.unwrap_err();
-/// let report = report_unopened(error, &Options::default()).unwrap();
+/// let report = report_unopened(error, &Checks::default()).unwrap();
 /// assert_eq!(report.findings[0].rule.id, "S1");
 /// # }
 /// ```
@@ -64,7 +64,7 @@ pub async fn validate_at(
 /// # Errors
 ///
 /// Returns the error if it is not about the stored data: the place does not exist, or the backend fails.
-pub fn report_unopened(error: Error, options: &Options) -> Result<Report> {
+pub fn report_unopened(error: Error, options: &Checks) -> Result<Report> {
     if !is_content(&error) || error.class() == Class::NotFound && error.key().is_none() {
         return Err(error);
     }

@@ -11,7 +11,7 @@ use zvf_store::{DenseArray, Store};
 
 use crate::finding::{Finding, is_content, readable};
 use crate::findings::Findings;
-use crate::options::{Observer, Options, Progress};
+use crate::options::{Checks, Observer, Progress};
 use crate::parts::Work;
 use crate::report::CheckCounts;
 use crate::rule::Rule;
@@ -21,7 +21,7 @@ use crate::rules::{C, M, S};
 #[derive(Debug)]
 pub(crate) struct Validation {
     pub(crate) store: Store,
-    pub(crate) options: Options,
+    pub(crate) options: Checks,
     pub(crate) observer: Observer,
     /// The part of the validation that this process does.
     pub(crate) work: Work,
@@ -36,7 +36,7 @@ pub(crate) struct Validation {
 
 impl Validation {
     /// Returns the part of a validation of `store` that is `work`.
-    pub(crate) fn new(store: &Store, options: &Options, observer: &Observer, work: Work) -> Self {
+    pub(crate) fn new(store: &Store, options: &Checks, observer: &Observer, work: Work) -> Self {
         Self {
             store: store.clone(),
             options: options.clone(),

@@ -61,10 +61,13 @@ pub(crate) async fn find_steps(
 type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
 
 /// A fragment of a chunk.
-type Place = (ChunkKey, u64);
+type FragmentAt = (ChunkKey, u64);
 
 /// Finds from which fragment in `keys` objects go on to which.
-async fn find_jumps(level: &LevelReader, keys: &[ChunkKey]) -> Result<Vec<(Place, Place)>> {
+async fn find_jumps(
+    level: &LevelReader,
+    keys: &[ChunkKey],
+) -> Result<Vec<(FragmentAt, FragmentAt)>> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };
     let mut rows: Vec<u64> = owners.chunks.iter().flat_map(|chunk| chunk.rows()).collect();

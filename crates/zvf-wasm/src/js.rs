@@ -12,12 +12,11 @@ use object_store::path::Path;
 use serde_json::json;
 use wasm_bindgen::prelude::*;
 use zvf_error::Error;
-use zvf_model::{LevelId, ObjectId};
+use zvf_model::{Kind, LevelId, ObjectId};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};
 
 use crate::error::{error_to_json, request_error};
-use crate::request::parse_kind;
 use crate::source::{PageStore, Source};
 use crate::{
     Cell, CellRequest, Question, count_rows, describe_cells, describe_group, describe_object,
@@ -68,7 +67,7 @@ impl StoreHandle {
 
     /// Returns the chunks of a level, one after the other, as many numbers each as there are axes.
     pub async fn cells(&self, kind: String, level: u32) -> Result<Int32Array, JsValue> {
-        let kind = parse_kind(&kind).map_err(fault)?;
+        let kind = parse_kind(&kind)?;
         let (_, cells) = describe_cells(&self.reader, LevelId(level), kind).await.map_err(fault)?;
         Ok(Int32Array::from(cells.as_slice()))
     }
@@ -102,7 +101,7 @@ impl StoreHandle {
         id: String,
         has_bounds: Option<bool>,
     ) -> Result<String, JsValue> {
-        let kind = parse_kind(&kind).map_err(fault)?;
+        let kind = parse_kind(&kind)?;
         let id = parse_id(&id)?;
         let has_bounds = has_bounds.unwrap_or(true);
         let found = describe_object(&self.reader, kind, LevelId(level), id, has_bounds).await;
@@ -140,7 +139,7 @@ impl StoreHandle {
         level: u32,
         cell: Vec<i32>,
     ) -> Result<String, JsValue> {
-        let kind = parse_kind(&kind).map_err(fault)?;
+        let kind = parse_kind(&kind)?;
         let cell: Vec<i64> = cell.into_iter().map(i64::from).collect();
         let found = validate_cell(&self.reader, LevelId(level), kind, &cell).await;
         found.map(|found| found.to_string()).map_err(fault)
@@ -165,6 +164,10 @@ pub fn memory_bytes() -> f64 {
 
 fn fault(error: Error) -> JsValue {
     JsValue::from_str(&error_to_json(&error).to_string())
+}
+
+fn parse_kind(token: &str) -> Result<Kind, JsValue> {
+    token.parse::<Kind>().map_err(|error| fault(error.into()))
 }
 
 fn parse_id(text: &str) -> Result<ObjectId, JsValue> {

@@ -75,7 +75,7 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
         cell = sample_objects(&cell, share);
     }
     if let Some(limit) = request.limit {
-        cell = thin_cell(cell, limit);
+        cell = thin_cell(cell, limit.get());
     }
     cell.faults = faults.iter().map(error_to_json).collect();
     cell.faults.dedup();
@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
             attributes: request.columns.iter().map(attribute).collect(),
             stored_count: 0,
             threshold: u32::MAX,
-            limit: request.limit.map_or(usize::MAX, usize_from_u32),
+            limit: request.limit.map_or(usize::MAX, |limit| usize_from_u32(limit.get())),
         }
     }
 

@@ -3,7 +3,7 @@
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_model::{Kind, LevelId, Members, ObjectId};
+use zvf_model::{Extent, Kind, LevelId, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{row_json, value_json};
@@ -74,15 +74,9 @@ async fn vertex_box(reader: &Reader, query: Query) -> Result<Option<[Vec<f64>; 2
     let mut batches = reader.stream(query);
     while let Some(batch) = batches.try_next().await? {
         let positions = batch.positions();
-        let axes = 0..zvf_format::num::usize_from_u32(positions.width());
-        for i in 0..batch.len() {
-            let at: Vec<f64> =
-                axes.clone().map(|axis| positions.float(i, axis).unwrap_or(f64::NAN)).collect();
-            let [low, high] = found.get_or_insert_with(|| [at.clone(), at.clone()]);
-            for ((x, low), high) in at.iter().zip(low).zip(high) {
-                (*low, *high) = (low.min(*x), high.max(*x));
-            }
-        }
+        let mut extent = Extent::new(zvf_format::num::usize_from_u32(positions.width()));
+        extent.add(positions);
+        found = found.into_iter().chain(extent.corners()).reduce(Extent::union);
     }
     Ok(found)
 }

@@ -2,16 +2,16 @@
 
 use std::num::NonZeroU32;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use zvf_error::Result;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::predicate::{Predicate, Scope};
-use zvf_query::{Columns, Mode, Order, Query, UnknownIds};
+use zvf_query::{Columns, LevelRule, Mode, Order, Query, UnknownIds};
 
 use crate::error::request_error;
 
 /// Which chunk is wanted, and what of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct CellRequest {
     /// The kind of geometry.
     pub kind: Kind,
@@ -20,28 +20,18 @@ pub struct CellRequest {
     /// The chunk, by its position along each axis of space.
     pub cell: Vec<i64>,
     /// A condition as `zvf query --where` has it.
+    #[serde(rename = "where", default, deserialize_with = "read_text")]
     pub condition: Option<String>,
     /// Attributes that come along, by the names that questions have for them: `radius`, `object.mass`.
+    #[serde(default)]
     pub columns: Vec<String>,
     /// The axes that are drawn: at most three.
+    #[serde(default = "first_axes")]
     pub axes: Vec<usize>,
     /// About how many vertices at most, where the chunk holds more.
-    pub limit: Option<u32>,
+    pub limit: Option<NonZeroU32>,
     /// Which part of the objects comes, the same ones in every chunk.
     pub share: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct CellFields {
-    kind: String,
-    level: u32,
-    cell: Vec<i64>,
-    r#where: Option<String>,
-    #[serde(default)]
-    columns: Vec<String>,
-    axes: Option<Vec<usize>>,
-    limit: Option<NonZeroU32>,
-    share: Option<f64>,
 }
 
 impl CellRequest {
@@ -51,22 +41,16 @@ impl CellRequest {
     ///
     /// When a field is missing or of another type.
     pub fn parse(text: &str) -> Result<Self> {
-        let fields: CellFields = parse_fields(text)?;
-        let axes = fields.axes.unwrap_or_else(|| vec![0, 1, 2]);
-        if axes.len() > 3 {
+        let request: Self = parse_fields(text)?;
+        if request.axes.len() > 3 {
             return Err(request_error("axes: expected at most three"));
         }
-        Ok(Self {
-            kind: parse_kind(&fields.kind)?,
-            level: LevelId(fields.level),
-            cell: fields.cell,
-            condition: fields.r#where.filter(|text| !text.trim().is_empty()),
-            columns: fields.columns,
-            axes,
-            limit: fields.limit.map(NonZeroU32::get),
-            share: fields.share,
-        })
+        Ok(request)
     }
+}
+
+fn first_axes() -> Vec<usize> {
+    vec![0, 1, 2]
 }
 
 /// A question to a whole level.
@@ -75,13 +59,15 @@ pub struct Question(pub(crate) Query);
 
 #[derive(Deserialize)]
 struct QuestionFields {
-    kind: Option<String>,
-    level: Option<u32>,
-    r#where: Option<String>,
+    kind: Option<Kind>,
+    #[serde(default)]
+    level: LevelId,
+    #[serde(rename = "where", default, deserialize_with = "read_text")]
+    condition: Option<String>,
     #[serde(default)]
     drawn: bool,
     bbox: Option<[Vec<f64>; 2]>,
-    mode: Option<String>,
+    mode: Option<Mode>,
     objects: Option<Vec<Id>>,
 }
 
@@ -103,38 +89,20 @@ impl Question {
     pub fn parse(text: &str) -> Result<Self> {
         let fields: QuestionFields = parse_fields(text)?;
         let mut query = Query::all().columns(Columns::None).unknown_ids(UnknownIds::Skip);
-        if let Some(kind) = fields.kind {
-            query = query.of_kind(parse_kind(&kind)?);
-        }
-        if let Some(level) = fields.level {
-            query = query.at_level(LevelId(level));
-        }
-        if let Some(condition) = fields.r#where.filter(|text| !text.trim().is_empty()) {
-            let condition = parse_condition(&condition)?;
-            if fields.drawn {
-                check_drawn(&condition)?;
-            }
-            query = query.filter(condition);
-        }
+        (query.kind, query.level) = (fields.kind, LevelRule::Number(fields.level));
+        query.filter = parse_condition(fields.condition.as_deref(), fields.drawn)?;
         if let Some([low, high]) = fields.bbox {
             let bounds = Bounds::new(&low, &high)
                 .map_err(|error| request_error(format!("bbox: {error}")))?;
-            query = query.in_region(bounds);
-            if let Some(mode) = fields.mode {
-                let expected = "mode: expected inside, touch, clip, crop or cells";
-                let mode = mode.parse::<Mode>().map_err(|_unknown| request_error(expected));
-                query = query.mode(mode?);
-            }
+            (query.region, query.mode) = (Some(bounds.into()), fields.mode);
         }
-        if let Some(ids) = fields.objects {
-            let ids = ids.into_iter().map(|id| match id {
-                Id::Number(id) => Ok(ObjectId(id)),
-                Id::Text(text) => text.parse().map(ObjectId),
-            });
-            let ids = ids.collect::<Result<Vec<_>, _>>();
-            query = query
-                .of_objects(ids.map_err(|_error| request_error("objects: expected decimal ids"))?);
-        }
+        let id = |id| match id {
+            Id::Number(id) => Ok(ObjectId(id)),
+            Id::Text(text) => text.parse(),
+        };
+        let ids = fields.objects.map(|ids| ids.into_iter().map(id).collect::<Result<_, _>>());
+        let ids = ids.transpose();
+        query.objects = ids.map_err(|_error| request_error("objects: expected decimal ids"))?;
         Ok(Self(query))
     }
 }
@@ -160,24 +128,22 @@ pub(crate) fn cell_query(
         .with_owners()
         .with_places()
         .columns(Columns::Named(columns));
-    let query = match request.kind.has_links() {
+    let mut query = match request.kind.has_links() {
         true => query.vertices_only(),
         false => query.order(Order::Storage),
     };
-    match &request.condition {
-        Some(condition) => {
-            let condition = parse_condition(condition)?;
-            check_drawn(&condition)?;
-            Ok(query.filter(condition))
-        }
-        None => Ok(query),
-    }
+    query.filter = parse_condition(request.condition.as_deref(), true)?;
+    Ok(query)
 }
 
-/// Refuses a condition on links: cells are read by their vertices, which have no such values.
-fn check_drawn(condition: &Predicate) -> Result<()> {
-    match condition.columns().into_iter().find(|column| column.scope == Scope::Link) {
-        None => Ok(()),
+/// Parses a condition. Where vertices are drawn, one on links is refused: cells are read by their
+/// vertices, which have no such values.
+fn parse_condition(text: Option<&str>, drawn: bool) -> Result<Option<Predicate>> {
+    let parsed = text.map(str::parse::<Predicate>).transpose();
+    let condition = parsed.map_err(|error| request_error(format!("where: {error}")))?;
+    let columns = condition.iter().filter(|_| drawn).flat_map(Predicate::columns);
+    match columns.into_iter().find(|column| column.scope == Scope::Link) {
+        None => Ok(condition),
         Some(column) => Err(request_error(format!(
             "where: vertices are drawn, and link.{} is a value of links; write what passes with zvf query --where, and open that",
             column.name
@@ -185,16 +151,11 @@ fn check_drawn(condition: &Predicate) -> Result<()> {
     }
 }
 
-fn parse_condition(text: &str) -> Result<Predicate> {
-    text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
-        request_error(format!("where: {error}"))
-    })
+/// Reads a text; a blank one is none.
+fn read_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.filter(|text| !text.trim().is_empty()))
 }
 
 fn parse_fields<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| request_error(format!("the request: {error}")))
-}
-
-pub(crate) fn parse_kind(token: &str) -> Result<Kind> {
-    token.parse().map_err(|error: zvf_model::UnknownKind| request_error(error.to_string()))
 }

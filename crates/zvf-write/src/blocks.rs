@@ -20,15 +20,15 @@ use crate::stop::StopFlag;
 /// Accepts blocks in any order.
 ///
 /// ```
-/// use zvf_write::{Block, SpillFolder};
+/// use zvf_write::{SortedBlock, SpillFolder};
 ///
 /// let mut sorter = SpillFolder::new(None, 1 << 20).block_sorter();
 /// sorter.push((7, 1), &[b"b"])?;
 /// sorter.push((7, 0), &[b"a", b"a"])?;
 /// let mut blocks = sorter.finish()?;
-/// assert_eq!(blocks.head(), Some(Block { key: (7, 0), bytes: b"aa" }));
+/// assert_eq!(blocks.head(), Some(SortedBlock { key: (7, 0), bytes: b"aa" }));
 /// blocks.advance()?;
-/// assert_eq!(blocks.head(), Some(Block { key: (7, 1), bytes: b"b" }));
+/// assert_eq!(blocks.head(), Some(SortedBlock { key: (7, 1), bytes: b"b" }));
 /// blocks.advance()?;
 /// assert_eq!(blocks.head(), None);
 /// # Ok::<(), zvf_error::Error>(())
@@ -43,7 +43,7 @@ pub struct BlockSorter {
 
 /// A block and its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block<'a> {
+pub struct SortedBlock<'a> {
     /// The sort key.
     pub key: (u64, u64),
     /// The bytes.
@@ -52,7 +52,7 @@ pub struct Block<'a> {
 
 /// Sorted blocks.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct SortedBlocks {
     merge: KWayMerge,
     _runs: Runs,
     _folder: SpillFolder,
@@ -97,14 +97,14 @@ impl BlockSorter {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn finish(mut self) -> Result<Blocks> {
+    pub fn finish(mut self) -> Result<SortedBlocks> {
         let merge = if self.runs.0.is_empty() {
             self.sort_held()
         } else {
             self.spill()?;
             KWayMerge::open_blocks(&self.runs.0)?
         };
-        Ok(Blocks { merge, _runs: self.runs, _folder: self.folder })
+        Ok(SortedBlocks { merge, _runs: self.runs, _folder: self.folder })
     }
 
     fn sort_held(&mut self) -> KWayMerge {
@@ -137,12 +137,12 @@ impl BlockSorter {
     }
 }
 
-impl Blocks {
+impl SortedBlocks {
     /// Returns the first remaining block; blocks with the same key keep their input order.
     #[must_use]
-    pub fn head(&self) -> Option<Block<'_>> {
+    pub fn head(&self) -> Option<SortedBlock<'_>> {
         let (key, bytes) = self.merge.head()?.split_at(BLOCK_KEY);
-        Some(Block { key: (number_u64(key), number_u64(&key[8..])), bytes })
+        Some(SortedBlock { key: (number_u64(key), number_u64(&key[8..])), bytes })
     }
 
     /// Moves on to the next block.
@@ -166,9 +166,9 @@ mod tests {
 
     use super::*;
 
-    fn collect_blocks(mut blocks: Blocks) -> Vec<((u64, u64), Vec<u8>)> {
+    fn collect_blocks(mut blocks: SortedBlocks) -> Vec<((u64, u64), Vec<u8>)> {
         let mut found = Vec::new();
-        while let Some(Block { key, bytes }) = blocks.head() {
+        while let Some(SortedBlock { key, bytes }) = blocks.head() {
             found.push((key, bytes.to_vec()));
             blocks.advance().unwrap();
         }

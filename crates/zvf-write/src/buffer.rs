@@ -5,7 +5,7 @@
 use zvf_format::num::{index_u32, usize_from_u32};
 
 use crate::chunks::ChunkTable;
-use crate::routed::{Piece, RoutedBatch};
+use crate::routed::{ChunkPiece, RoutedBatch};
 
 /// All rows so far.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Buffer {
 }
 
 /// Returns the pieces of a chunk in input order.
-pub(crate) fn pieces<'a>(batches: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
+pub(crate) fn pieces<'a>(batches: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<ChunkPiece<'a>> {
     let piece = |(batch, segment): &(u32, u32)| {
         batches[usize_from_u32(*batch)].piece(usize_from_u32(*segment))
     };

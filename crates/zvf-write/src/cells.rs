@@ -11,7 +11,9 @@ use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, Fragments, Vertices};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, Column as ColumnAttributes, FragmentsAttrs, Vertices,
+};
 use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
@@ -165,7 +167,7 @@ impl Arrays {
             None => vertices,
         };
         let vertices = vertices.to_attributes();
-        let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+        let fragments = FragmentsAttrs::new("vertex_fragments", Vec::new()).to_attributes();
         let owned = described.grouping != Grouping::Bins && !frame.options.compat;
         let owners = || {
             let column = ColumnAttributes::new(FRAGMENT, OWNER, Dtype::INT64, 1, Vec::new());

@@ -5,7 +5,7 @@
 //! the order keeps their rows valid.
 
 use serde::{Deserialize, Serialize};
-use zvf_draco::{Encoder, Quantization};
+use zvf_draco::{DracoEncoder, Quantization};
 use zvf_error::Result;
 use zvf_format::num::{ceil_f32, f64_from_i64, floor_f32};
 use zvf_metadata::Dtype;
@@ -75,7 +75,7 @@ impl DracoPlan {
         let wrong = |fault: zvf_draco::DracoError| {
             setting_error("positions of Draco streams", fault.expected, fault.found)
         };
-        let mut encoder = Encoder::new(&positions).map_err(wrong)?;
+        let mut encoder = DracoEncoder::new(&positions).map_err(wrong)?;
         if let Some(grid) = self.grid {
             encoder = encoder.with_quantization(grid).map_err(wrong)?;
             if let Ok(key) = <[i64; 3]>::try_from(key) {

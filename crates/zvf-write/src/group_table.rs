@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::num::{i64s_to_le, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupAttributes, Rows};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, GroupRange, GroupsAttrs as GroupAttributes, Rows,
+};
 use zvf_metadata::path_segment;
 use zvf_model::{Field, Kind, Members};
 use zvf_store::{Build, DensePlan, RowPlan};

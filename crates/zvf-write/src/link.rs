@@ -11,7 +11,7 @@ use zvf_error::Result;
 use zvf_format::key::Offsets;
 use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkColumnAttrs, LinksFamily, SegmentAttrs};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore, path_segment};
 use zvf_store::CellSink;
 
@@ -71,7 +71,7 @@ impl<'a> Links<'a> {
         family.extras.insert(LinksFamily::SEGMENTS.to_owned(), list);
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         for attribute in self.columns {
-            let family = LinkAttribute::family(&attribute.name, 0, Some(logical));
+            let family = LinkColumnAttrs::family(&attribute.name, 0, Some(logical));
             let path = frame.path(&format!("link_attributes/{}/0", path_segment(&attribute.name)));
             frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         }
@@ -88,7 +88,7 @@ impl<'a> Links<'a> {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(offsets.are_zero());
-        let attributes = LinkSegment::new(steps, has_perm, width, 0, Vec::new());
+        let attributes = SegmentAttrs::new(steps, has_perm, width, 0, Vec::new());
         let links = frame.numbers(&format!("links/0/{offsets}"), attributes.to_attributes())?;
         let mut segment = Segment { links, columns: Vec::new() };
         if with_columns {
@@ -114,7 +114,7 @@ impl<'a> Links<'a> {
             let shape = shape.collect();
             let (name, steps) = (&attribute.name, steps.clone());
             let mut array =
-                LinkAttribute::segment(name, encoding.dtype, steps, 0, shape, Vec::new());
+                LinkColumnAttrs::segment(name, encoding.dtype, steps, 0, shape, Vec::new());
             if let Some(dictionary) = &encoding.dictionary {
                 let dictionary_encoding = zvf_metadata::Token::from(CellEncoding::Dictionary);
                 array.extras.insert("encoding".to_owned(), dictionary_encoding.as_str().into());

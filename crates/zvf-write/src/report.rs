@@ -34,7 +34,7 @@ pub struct Report {
     /// Bytes that were spilled to the scratch folder.
     pub spilled_bytes: u64,
     /// Notices about compatibility with readers.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<WriteNotice>,
     /// The report of each kind, if there are several; the fields above are totals.
     pub kinds: Vec<(Kind, Self)>,
 }
@@ -45,7 +45,7 @@ impl Report {
     pub(crate) fn from_kinds(kinds: Vec<(Kind, Self)>) -> Self {
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
-        let mut notices: Vec<Notice> = Vec::new();
+        let mut notices: Vec<WriteNotice> = Vec::new();
         for notice in kinds.iter().flat_map(|(_, report)| &report.notices) {
             if !notices.contains(notice) {
                 notices.push(*notice);
@@ -91,11 +91,11 @@ impl fmt::Display for Report {
 /// A correct property that some readers misinterpret.
 ///
 /// ```
-/// assert!(zvf_write::Notice::SparseIds.to_string().starts_with("objects are not"));
+/// assert!(zvf_write::WriteNotice::SparseIds.to_string().starts_with("objects are not"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum WriteNotice {
     /// Chains whose ids are not 0, 1, 2 and so on.
     SparseIds,
     /// Tasks that an earlier run had finished.
@@ -111,7 +111,7 @@ pub enum Notice {
     EscapedNames,
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for WriteNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SparseIds => f.write_str(

@@ -58,23 +58,23 @@ impl RoutedBatch {
     }
 
     /// Returns the piece for one of its segments.
-    pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
+    pub(crate) fn piece(&self, segment: usize) -> ChunkPiece<'_> {
         let Segment { start, count, .. } = self.segments[segment];
         let start = usize_from_u32(start);
-        Piece { batch: self, rows: &self.rows[start..start + usize_from_u32(count)] }
+        ChunkPiece { batch: self, rows: &self.rows[start..start + usize_from_u32(count)] }
     }
 }
 
 /// The rows of one chunk in a routed batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct ChunkPiece<'a> {
     /// The batch.
     pub(crate) batch: &'a RoutedBatch,
     /// Its rows.
     pub(crate) rows: &'a [u32],
 }
 
-impl Piece<'_> {
+impl ChunkPiece<'_> {
     fn group(&self, row: u32) -> u64 {
         let groups = &self.batch.groups;
         if groups.is_empty() { 0 } else { groups[usize_from_u32(row)] }
@@ -106,7 +106,7 @@ pub(crate) struct Group {
 }
 
 /// Gathers the rows of a chunk from its pieces.
-pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
+pub(crate) fn gather(pieces: &[ChunkPiece<'_>], wants_numbers: bool) -> ChunkRows {
     let (groups, sorted) = groups_of(pieces);
     if sorted {
         return ChunkRows { groups, ..gather_as_given(pieces, wants_numbers) };
@@ -119,7 +119,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     if let [only] = pieces {
         // A single batch, as if the input came at once.
         let order: Vec<u32> = places.iter().map(|(.., row)| *row).collect();
-        let sorted_piece = Piece { batch: only.batch, rows: &order };
+        let sorted_piece = ChunkPiece { batch: only.batch, rows: &order };
         return ChunkRows { groups, ..gather_as_given(&[sorted_piece], wants_numbers) };
     }
     let batch = |piece: u32| pieces[usize_from_u32(piece)].batch;
@@ -142,7 +142,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
 }
 
 /// Returns the running number of the first row of each group, when rows keep their input order.
-pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> {
+pub(crate) fn first_numbers(pieces: &[ChunkPiece<'_>], groups: &[Group]) -> Vec<u64> {
     let (mut pieces, mut before) = (pieces.iter().peekable(), 0_u64);
     let firsts = groups.iter().filter_map(|group| {
         while let Some(past) = pieces.next_if(|p| before + to_u64(p.rows.len()) <= group.start) {
@@ -155,7 +155,7 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
 }
 
 /// Gathers the rows of a chunk in input order, without their groups.
-pub(crate) fn gather_as_given(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
+pub(crate) fn gather_as_given(pieces: &[ChunkPiece<'_>], wants_numbers: bool) -> ChunkRows {
     let fields = pieces.first().map_or(0, |piece| piece.batch.fields.len()); // no rows, no columns
     let field = |c: usize| column(pieces.iter().map(move |p| (&p.batch.fields[c], p.rows)));
     ChunkRows {
@@ -167,17 +167,17 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>], wants_numbers: bool) -> Chun
 }
 
 /// Returns the group of each row of a chunk, in input order.
-pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
+pub(crate) fn groups_as_given(pieces: &[ChunkPiece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.group(*row)))
 }
 
 /// Returns the running number of each row of a chunk, in input order.
-pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
+pub(crate) fn numbers_as_given(pieces: &[ChunkPiece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.batch.numbers.get(*row)))
 }
 
 /// Returns the groups of all rows in order, and whether the rows are already in that order.
-fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
+fn groups_of(pieces: &[ChunkPiece<'_>]) -> (Vec<Group>, bool) {
     let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
     if count > 0 && pieces.iter().all(|piece| piece.batch.groups.is_empty()) {
         return (vec![Group { group: 0, start: 0, count: to_u64(count) }], true);
@@ -347,7 +347,7 @@ mod tests {
     fn a_row_that_a_column_of_another_width_does_not_have_stops_the_program() {
         let byte = "uint8".parse::<Dtype>().unwrap();
         gather_as_given(
-            &[Piece {
+            &[ChunkPiece {
                 batch: &RoutedBatch {
                     positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
                     ..routed_batch(&[], &[], &[0, 1], 0)

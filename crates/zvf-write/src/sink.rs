@@ -33,14 +33,14 @@ pub struct StoreSink<'a> {
     groups: Vec<Group>,
     group_fields: Vec<(Field, ColumnBuilder)>,
     records: Vec<(String, Json)>,
-    written: flow::Report,
+    written: flow::FlowReport,
 }
 
 impl<'a> StoreSink<'a> {
     /// Creates a sink of geometry to `writer`.
     pub fn new(writer: &'a mut Writer) -> Self {
         let (groups, group_fields, records) = (Vec::new(), Vec::new(), Vec::new());
-        let (kind, written) = (Kind::PointCloud, flow::Report::default());
+        let (kind, written) = (Kind::PointCloud, flow::FlowReport::default());
         Self { writer, kind, groups, group_fields, records, written }
     }
 
@@ -94,7 +94,7 @@ impl Sink for StoreSink<'_> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<flow::Report> {
+    fn finish(self: Box<Self>) -> Result<flow::FlowReport> {
         for Group { name, members } in self.groups {
             self.writer.group(name.as_deref(), Members::Ids(members));
         }

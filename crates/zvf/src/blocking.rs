@@ -150,7 +150,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::plan`](zvf_query::Reader::plan) and [`BlockingRuntime::wait`].
-    pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
+    pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::QueryPlan, Error> {
         self.waiter.wait(self.inner.plan(query))?
     }
 

@@ -73,8 +73,8 @@ pub use zvf_format as format;
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
 pub use zvf_model::{
-    Batch, Bounds, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId, Part,
-    Parts, Value,
+    Batch, BatchPart, Bounds, Categories, Column, Elements, Field, Kind, LevelId, LevelReader,
+    ObjectId, Parts, Value,
 };
 pub use zvf_publish as publish;
 pub use zvf_store as store;
@@ -95,7 +95,8 @@ pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
     Answer, AttributeStatistics, BadQuery, Columns, Counts, FoundObject, LevelRule, Missing, Mode,
-    Order, Plan, Query, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate, region,
+    Order, Query, QueryPlan, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate,
+    region,
 };
 #[cfg(feature = "render")]
 pub use zvf_render as render;

@@ -8,106 +8,75 @@ use zvf_format::ragged::{self, Ragged};
 
 use crate::Choices;
 
-enum Rows {
-    Range(u64, u64),
-    List(Vec<u64>),
-}
-
 /// Fragments.
 pub(crate) fn fragments(bytes: &[u8]) {
     let mut choices = Choices(bytes);
-    let mut inputs = Vec::new();
-    while !choices.0.is_empty() {
-        inputs.push(match choices.byte() % 2 {
-            0 => Rows::Range(choices.number(), choices.number()),
-            _ => Rows::List(choices.list(Choices::number)),
-        });
-    }
     let mut builder = FragmentIndexBuilder::new();
+    // The ranges as they must be found, and the rows of lists: one may become a range.
     let mut kept = Vec::new();
-    for input in &inputs {
-        let (added, allowed) = match input {
-            Rows::Range(start, count) => {
-                let end = start.checked_add(*count);
-                (
-                    builder.push_range(*start, *count),
-                    end.is_some_and(|end| i64::try_from(end).is_ok()),
-                )
+    while !choices.0.is_empty() {
+        if choices.byte() % 2 == 0 {
+            let (start, count) = (choices.number(), choices.number());
+            let end = start.checked_add(count);
+            let is_added = builder.push_range(start, count).is_ok();
+            assert_eq!(is_added, end.is_some_and(|end| i64::try_from(end).is_ok()));
+            kept.extend(is_added.then_some(Ok(Fragment::Range { start, count })));
+        } else {
+            let rows = choices.list(Choices::number);
+            // A list that becomes a range must end like one: a row of i64::MAX alone cannot.
+            if builder.push_rows(&rows).is_ok() {
+                assert!(rows.iter().all(|row| i64::try_from(*row).is_ok()));
+                kept.push(Err(rows));
             }
-            Rows::List(rows) => {
-                (builder.push_rows(rows), rows.iter().all(|row| i64::try_from(*row).is_ok()))
-            }
-        };
-        // A list that becomes a range must end like one: a row of i64::MAX alone cannot.
-        if added.is_ok() {
-            assert!(allowed);
-            kept.push(input);
-        } else if let Rows::Range(..) = input {
-            assert!(!allowed);
         }
     }
     let blob = builder.encode();
     let index = FragmentIndex::parse_strict(&blob).unwrap();
     let table = RankTable::new(&index);
     assert_eq!(index.len(), kept.len() as u64);
-    for ((f, fragment), input) in (0..).zip(index.iter()).zip(kept) {
+    for ((f, fragment), expected) in (0..).zip(index.iter()).zip(kept) {
         assert_eq!((index.get(f), table.get(&index, f)), (Some(fragment), Some(fragment)));
-        match input {
-            Rows::Range(start, count) => {
-                assert_eq!(fragment, Fragment::Range { start: *start, count: *count });
-            }
-            Rows::List(rows) => assert_eq!(fragment.rows().collect::<Vec<_>>(), *rows),
+        match expected {
+            Ok(range) => assert_eq!(fragment, range),
+            Err(rows) => assert_eq!(fragment.rows().collect::<Vec<_>>(), rows),
         }
     }
-}
-
-enum Fragments {
-    Single(u64),
-    Range(u64, u64),
-    Explicit(Vec<u64>),
 }
 
 /// Blocks of a manifest.
 pub(crate) fn manifest(bytes: &[u8]) {
     let mut choices = Choices(bytes);
-    let mut inputs = Vec::new();
+    let mut builder = ManifestBuilder::new(3).unwrap();
+    // The chunk, the block where it is no list, and its fragments.
+    let mut kept = Vec::new();
     while !choices.0.is_empty() {
         let chunk = [choices.signed(), choices.signed(), choices.signed()];
-        let fragments = match choices.byte() % 3 {
-            0 => Fragments::Single(choices.number()),
-            1 => Fragments::Range(choices.number(), choices.number()),
-            _ => Fragments::Explicit(choices.list(Choices::number)),
+        let (added, block, list) = match choices.byte() % 3 {
+            0 => {
+                let fragment = choices.number();
+                let added = builder.push_single(&chunk, fragment);
+                (added, Some(BlockFragments::Single(fragment)), Vec::new())
+            }
+            1 => {
+                let (start, count) = (choices.number(), choices.number());
+                let added = builder.push_range(&chunk, start, count);
+                (added, Some(BlockFragments::Range { start, count }), Vec::new())
+            }
+            _ => {
+                let list = choices.list(Choices::number);
+                (builder.push_explicit(&chunk, &list), None, list)
+            }
         };
-        inputs.push((chunk, fragments));
-    }
-    let mut builder = ManifestBuilder::new(3).unwrap();
-    let mut kept = Vec::new();
-    for (chunk, input) in &inputs {
-        let added = match input {
-            Fragments::Single(fragment) => builder.push_single(chunk, *fragment),
-            Fragments::Range(start, count) => builder.push_range(chunk, *start, *count),
-            Fragments::Explicit(fragments) => builder.push_explicit(chunk, fragments),
-        };
-        if added.is_ok() {
-            kept.push((chunk, input));
-        }
+        kept.extend(added.is_ok().then_some((chunk, block, list)));
     }
     let blob = builder.encode();
     let manifest = Manifest::parse(&blob, 3).unwrap();
     assert_eq!(manifest.blocks().count(), kept.len());
-    for (block, (chunk, input)) in manifest.blocks().zip(kept) {
-        assert!(block.chunk.iter().map(|c| c.get()).eq(chunk.iter().copied()));
-        match input {
-            Fragments::Single(fragment) => {
-                assert_eq!(block.fragments, BlockFragments::Single(*fragment));
-            }
-            Fragments::Range(start, count) => {
-                let range = BlockFragments::Range { start: *start, count: *count };
-                assert_eq!(block.fragments, range);
-            }
-            Fragments::Explicit(list) => {
-                assert_eq!(block.fragments.iter().collect::<Vec<_>>(), *list);
-            }
+    for (block, (chunk, expected, list)) in manifest.blocks().zip(kept) {
+        assert!(block.chunk.iter().map(|c| c.get()).eq(chunk));
+        match expected {
+            Some(expected) => assert_eq!(block.fragments, expected),
+            None => assert_eq!(block.fragments.iter().collect::<Vec<_>>(), list),
         }
     }
 }

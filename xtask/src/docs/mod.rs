@@ -7,7 +7,7 @@
 mod generated;
 mod links;
 mod pages;
-mod run;
+pub(crate) mod run;
 
 use anyhow::ensure;
 
@@ -36,9 +36,9 @@ need a program that takes long to build: they are left out and named, and are al
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--run") {
-        let pages = if args.flag("--sql") { run::Pages::Sql } else { run::Pages::Others };
+        let with_sql = args.flag("--sql");
         args.end()?;
-        return run::run(&house.for_ci(), pages); // pages show what the released command can do, which has all features
+        return run::run(&house.for_ci(), with_sql); // pages show what the released command can do, which has all features
     }
     let (mode, open) = (Mode::from_args(&mut args), args.flag("--open"));
     args.end()?;
@@ -59,11 +59,6 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     let doc = house.cargo("doc --no-deps --bins").args(&published_set(house)?);
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
-}
-
-/// Runs the commands of the pages with SQL queries.
-pub(crate) fn run_sql_pages(house: &House) -> anyhow::Result<()> {
-    run::run(house, run::Pages::Sql)
 }
 
 #[cfg(test)]

@@ -59,7 +59,6 @@ fn built(house: &House) -> anyhow::Result<Value> {
 /// Builds the page into `crates/zvf-serve/page`.
 pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     find_tools(house)?;
-    install_packages(house)?;
     build_reader(house, "web", &house.path("viewer/pkg"))?;
     let tsc = "{} --noEmit --project {}";
     house.line(tsc, &[&tool(house, "tsc"), &house.path("viewer")]).run()?;
@@ -93,20 +92,15 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     Ok(())
 }
 
-/// Fails with an installation hint when a tool of the system is missing.
+/// Installs the packages of `package-lock.json` with npm, unless they are installed. Fails with an
+/// installation hint when a tool of the system is missing.
 pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
-    for (name, hint) in [("node", NODE_HINT), ("npm", NODE_HINT)] {
+    for name in ["node", "npm"] {
         let version = house.program(name).words("--version");
-        version.require(&format!("{name} is missing: {hint}"))?;
+        version.require(&format!("{name} is missing: {NODE_HINT}"))?;
     }
-    let sysroot = sysroot(house)?;
-    let std = sysroot.join("lib/rustlib").join(WASM);
+    let std = sysroot(house)?.join("lib/rustlib").join(WASM);
     ensure!(std.is_dir(), "the Rust target {WASM} is missing: `rustup target add {WASM}`");
-    Ok(())
-}
-
-/// Installs the packages of `package-lock.json` with npm, unless they are installed.
-pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     let marker = house.path("viewer/node_modules/.package-lock.json");
     let lock = house.path("viewer/package-lock.json");
     let time = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-use super::build::{build_reader, find_tools, install_packages, rebuild_page, tool};
+use super::build::{build_reader, find_tools, rebuild_page, tool};
 use crate::args::Args;
-use crate::house::{House, has_extension, list};
+use crate::house::{House, list, list_with};
 
 /// Tests the page in headless Chromium, with the required measurements.
 pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     find_tools(house)?;
-    install_packages(house)?;
     if !args.flag("--kept") {
         rebuild_page(house)?;
     }
@@ -29,7 +28,6 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// Packs the JavaScript package and the files of `args`, installs it elsewhere, and reads stores.
 pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     find_tools(house)?;
-    install_packages(house)?;
     let pkg = house.path("viewer/pkg");
     if !pkg.join("zvf_wasm_bg.wasm").is_file() {
         build_reader(house, "web", &pkg)?;
@@ -45,8 +43,7 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     house.line("{} --project {}", &[&tool(house, "tsc"), &types]).run()?;
     let pack = "npm pack --ignore-scripts --pack-destination {} {}";
     house.line(pack, &[&folder, &package]).run()?;
-    let packed = list(&folder)?.into_iter().find(|path| has_extension(path, "tgz"));
-    let packed = packed.context("npm pack left no package")?;
+    let packed = list_with(&folder, "tgz")?.pop().context("npm pack left no package")?;
     let user = folder.join("user");
     fs::create_dir(&user)?;
     fs::write(user.join("package.json"), "{\"private\": true, \"type\": \"module\"}")?;
@@ -62,7 +59,6 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
 pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     find_tools(house)?;
-    install_packages(house)?;
     find_browser()?;
     let folder = house.empty_folder("viewer-pictures")?;
     let script = house.path("viewer/pictures.mjs");
@@ -75,7 +71,6 @@ pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<
     let python = args.next().context("name a Python that has the package neuroglancer: PYTHON")?;
     args.end()?;
     find_tools(house)?;
-    install_packages(house)?;
     find_browser()?;
     let find = "import neuroglancer, os; print(os.path.dirname(neuroglancer.__file__))";
     let found = house.program(&python).args(&["-c", find]).output();

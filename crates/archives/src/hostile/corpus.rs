@@ -31,7 +31,7 @@ pub struct Case {
     #[serde(default)]
     pub params: Value,
     /// The last step.
-    pub stage: Stage,
+    pub stage: LastStep,
     /// The verdict in default mode.
     pub expect: Expect,
     /// Classes that an error in default mode may have.
@@ -67,7 +67,7 @@ pub struct Case {
 /// The last step of a case.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum LastStep {
     /// Decode, then visit every item once.
     Decode,
     /// Decode, with facts of the surrounding store.

@@ -29,8 +29,8 @@ use zvf_format::{Class, FormatError};
 use zvf_metadata::{ArrayDoc, GroupDoc, LevelDoc, MetadataError, Root, validate};
 use zvf_tet as tet;
 
-use super::corpus::{Case, Stage};
-use super::fault::Fault;
+use super::corpus::{Case, LastStep};
+use super::fault::Refused;
 
 /// A decoder, and its parameters.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Kind {
     ///
     /// When the case lacks a parameter.
     pub fn for_case(case: &Case) -> anyhow::Result<Option<Self>> {
-        let resolve = case.stage == Stage::Resolve;
+        let resolve = case.stage == LastStep::Resolve;
         let need = |name: &str| case.number(name);
         Ok(Some(match case.kind.as_str() {
             "fragment_index" => {
@@ -114,7 +114,7 @@ impl Kind {
             "link_cell" => link_kind(case)?,
             "vlen" => Self::Vlen { cells: need("cells")? },
             "tidx" => Self::Tidx { file_len: need("file_len")? },
-            "tet" => Self::Tet { export: case.stage == Stage::Export },
+            "tet" => Self::Tet { export: case.stage == LastStep::Export },
             "caterva" => Self::Metalayer(MetalayerName::Caterva),
             "b2nd" => Self::Metalayer(MetalayerName::B2nd),
             "frame" => Self::Frame,
@@ -135,7 +135,7 @@ impl Kind {
     /// # Errors
     ///
     /// When a payload does not decode to the length in the index.
-    pub fn decode_payloads(&self, blob: &[u8]) -> Result<(), Fault> {
+    pub fn decode_payloads(&self, blob: &[u8]) -> Result<(), Refused> {
         if !matches!(self, Self::Tet { .. }) {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Kind {
     /// # Errors
     ///
     /// When the decoder refuses it.
-    pub fn decode(&self, blob: &[u8], strict: bool) -> Result<(), Fault> {
+    pub fn decode(&self, blob: &[u8], strict: bool) -> Result<(), Refused> {
         self.read(blob, strict, &mut |item| {
             item.for_each(|number| {
                 black_box(number);
@@ -206,7 +206,7 @@ impl Kind {
     /// # Errors
     ///
     /// When the decoder refuses it.
-    pub fn read(&self, blob: &[u8], strict: bool, visit: Visit<'_>) -> Result<(), Fault> {
+    pub fn read(&self, blob: &[u8], strict: bool, visit: Visit<'_>) -> Result<(), Refused> {
         match self {
             Self::FragmentIndex { rows } => {
                 let parse = if strict { FragmentIndex::parse_strict } else { FragmentIndex::parse };
@@ -285,7 +285,7 @@ impl Kind {
                 }
             }
             Self::Document(document) => {
-                document.decode(blob).map_err(|error| Fault::Document(error.class()))?;
+                document.decode(blob).map_err(|error| Refused::Document(error.class()))?;
             }
         }
         Ok(())
@@ -302,7 +302,7 @@ pub const LIST: i128 = 1;
 
 /// Returns grid and fragment count for resolving a manifest.
 fn level(case: &Case) -> anyhow::Result<Option<(Vec<u64>, u64)>> {
-    if case.stage != Stage::Resolve {
+    if case.stage != LastStep::Resolve {
         return Ok(None);
     }
     match (case.numbers("grid"), case.params["fragments"].as_u64()) {
@@ -320,7 +320,7 @@ fn link_kind(case: &Case) -> anyhow::Result<Kind> {
     let element = LinkInteger::new(case.number("itemsize")?.try_into()?, true)?;
     let has_perm = case.params["has_perm"] == true;
     let shape = RowShape::new(element, case.number("link_width")?.try_into()?, has_perm)?;
-    let rows = if case.stage == Stage::Resolve { case.numbers("rows") } else { None };
+    let rows = if case.stage == LastStep::Resolve { case.numbers("rows") } else { None };
     Ok(Kind::LinkCell { body, shape, rows })
 }
 
@@ -345,7 +345,7 @@ fn to_numbers(bytes: &[u8]) -> impl Iterator<Item = i128> {
     bytes.iter().map(|byte| i128::from(*byte))
 }
 
-fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Fault> {
+fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Refused> {
     let parse = if strict { tet::TetView::parse_strict } else { tet::TetView::parse };
     let file = parse(blob)?;
     file.validate()?;
@@ -457,7 +457,7 @@ fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
 }
 
 /// Decodes the payload of one row.
-fn decode_payload(file: &[u8], row: &tet::Row) -> Result<(), Fault> {
+fn decode_payload(file: &[u8], row: &tet::Row) -> Result<(), Refused> {
     let claimed = row.decoded_len(tet::DECODED_CAP)?;
     if row.codec() == tet::TensorCodec::Raw {
         return Ok(()); // as long as it claims: the index checked that
@@ -465,19 +465,19 @@ fn decode_payload(file: &[u8], row: &tet::Row) -> Result<(), Fault> {
     let from = usize::try_from(row.payload_offset());
     let to = usize::try_from(row.payload_end());
     let stored = from.ok().zip(to.ok()).and_then(|(from, to)| file.get(from..to));
-    let stored = stored.ok_or(Fault::Payload(Class::OutOfBounds, "outside the file"))?;
+    let stored = stored.ok_or(Refused::Payload(Class::OutOfBounds, "outside the file"))?;
     decode_frames(stored, claimed)
 }
 
 /// Decodes frames until the stored bytes end.
-fn decode_frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
+fn decode_frames(mut stored: &[u8], claimed: u64) -> Result<(), Refused> {
     let mut decoded = 0;
     while !stored.is_empty() {
         let frame = StreamingDecoder::new(&mut stored);
-        let mut frame = frame.map_err(|_source| Fault::Payload(Class::Codec, "no zstd frame"))?;
+        let mut frame = frame.map_err(|_source| Refused::Payload(Class::Codec, "no zstd frame"))?;
         // The length in the header is checked and never allocated. 0 means that none is stated.
         if frame.decoder.content_size() > claimed {
-            return Err(Fault::Payload(
+            return Err(Refused::Payload(
                 Class::CountMismatch,
                 "promises more than the index claims",
             ));
@@ -485,19 +485,22 @@ fn decode_frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
         loop {
             let mut piece = [0; 4096];
             let read = frame.read(&mut piece);
-            match read.map_err(|_source| Fault::Payload(Class::Codec, "the frame breaks off"))? {
+            match read.map_err(|_source| Refused::Payload(Class::Codec, "the frame breaks off"))? {
                 0 => break,
                 n => decoded += u64::try_from(n).unwrap(),
             }
             if decoded > claimed {
-                return Err(Fault::Payload(Class::CountMismatch, "decodes to more than it claims"));
+                return Err(Refused::Payload(
+                    Class::CountMismatch,
+                    "decodes to more than it claims",
+                ));
             }
         }
     }
     if decoded == claimed {
         Ok(())
     } else {
-        Err(Fault::Payload(Class::CountMismatch, "decodes to less than it claims"))
+        Err(Refused::Payload(Class::CountMismatch, "decodes to less than it claims"))
     }
 }
 

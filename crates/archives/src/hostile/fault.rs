@@ -6,7 +6,7 @@ use zvf_format::{Class, FormatError, Hint};
 
 /// Why a blob was refused.
 #[derive(Clone, Copy, Debug)]
-pub enum Fault {
+pub enum Refused {
     /// By the format.
     Format(FormatError),
     /// By the codec of a payload.
@@ -15,7 +15,7 @@ pub enum Fault {
     Document(Class),
 }
 
-impl Fault {
+impl Refused {
     /// Returns its class.
     #[must_use]
     pub const fn class(&self) -> Class {
@@ -35,13 +35,13 @@ impl Fault {
     }
 }
 
-impl From<FormatError> for Fault {
+impl From<FormatError> for Refused {
     fn from(error: FormatError) -> Self {
         Self::Format(error)
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format(error) => error.fmt(f),

@@ -13,7 +13,7 @@ mod decode;
 mod fault;
 mod run;
 
-pub use corpus::{Case, Corpus, Expect, Stage, Sweep};
+pub use corpus::{Case, Corpus, Expect, LastStep, Sweep};
 pub use decode::{Document, Kind, LIST, RANGE, Visit};
-pub use fault::Fault;
+pub use fault::Refused;
 pub use run::{Heap, Outcome, Runner};

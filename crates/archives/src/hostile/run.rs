@@ -8,7 +8,7 @@ use zvf_format::Hint;
 
 use super::corpus::{Case, Corpus, Expect, Sweep};
 use super::decode::Kind;
-use super::fault::Fault;
+use super::fault::Refused;
 
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +49,8 @@ struct Demand<'a> {
     classes: Option<&'a [String]>, // `None` for any class
 }
 
-/// The behaviour of a decoder.
-struct Behaviour {
-    verdict: Verdict,
-    held: usize,
-    time: Duration,
-}
-
 /// The result of a step; the outer error is a panic, with its message.
-type Verdict = Result<Result<(), Fault>, String>;
+type Verdict = Result<Result<(), Refused>, String>;
 
 impl Runner {
     /// Runs one case.
@@ -123,8 +116,7 @@ impl Runner {
             let from = room.as_ptr().align_offset(8) + alignment;
             let place = &mut room[from..from + demand.blob.len()];
             place.copy_from_slice(demand.blob);
-            let behaviour = self.observe(kind, place, demand.strict);
-            if let Some(fault) = self.compare(case, demand, &behaviour) {
+            if let Some(fault) = self.find_fault(kind, case, demand, place) {
                 let mode = if demand.strict { "strict" } else { "default" };
                 failures.push(format!("{}{made}, {mode}, at {alignment} mod 8: {fault}", case.id));
                 return; // the others would repeat it
@@ -132,20 +124,8 @@ impl Runner {
         }
     }
 
-    /// Decodes the blob and, when it is accepted, its payloads.
-    fn observe(&self, kind: &Kind, blob: &[u8], strict: bool) -> Behaviour {
-        let start = Instant::now();
-        let (verdict, held) = self.measure(|| kind.decode(blob, strict));
-        if !matches!(verdict, Ok(Ok(()))) {
-            return Behaviour { verdict, held, time: start.elapsed() };
-        }
-        let (verdict, payloads) = self.measure(|| kind.decode_payloads(blob));
-        let held = held.max(payloads.saturating_sub(kind.payloads_hold()));
-        Behaviour { verdict, held, time: start.elapsed() }
-    }
-
     /// Returns the result or panic of a step, and its peak memory.
-    fn measure(&self, step: impl FnOnce() -> Result<(), Fault>) -> (Verdict, usize) {
+    fn measure(&self, step: impl FnOnce() -> Result<(), Refused>) -> (Verdict, usize) {
         (self.heap.reset)();
         let before = (self.heap.held)();
         let verdict = panic::catch_unwind(AssertUnwindSafe(step));
@@ -158,30 +138,45 @@ impl Runner {
         (verdict, held)
     }
 
-    /// Returns the failure of a decoder, if any.
-    fn compare(&self, case: &Case, demand: &Demand<'_>, behaviour: &Behaviour) -> Option<String> {
-        let verdict = match &behaviour.verdict {
+    /// Decodes the blob and, when it is accepted, its payloads; returns the failure of the decoder,
+    /// if any.
+    fn find_fault(
+        &self,
+        kind: &Kind,
+        case: &Case,
+        demand: &Demand<'_>,
+        blob: &[u8],
+    ) -> Option<String> {
+        let start = Instant::now();
+        let (mut verdict, mut held) = self.measure(|| kind.decode(blob, demand.strict));
+        if matches!(verdict, Ok(Ok(()))) {
+            let (of_payloads, payloads) = self.measure(|| kind.decode_payloads(blob));
+            (verdict, held) =
+                (of_payloads, held.max(payloads.saturating_sub(kind.payloads_hold())));
+        }
+        let time = start.elapsed();
+        let verdict = match verdict {
             Err(panic) => return Some(format!("panicked: {panic}")),
             Ok(verdict) => verdict,
         };
-        if behaviour.held > case.max_alloc {
-            return Some(format!("held {} bytes of {}", behaviour.held, case.max_alloc));
+        if held > case.max_alloc {
+            return Some(format!("held {held} bytes of {}", case.max_alloc));
         }
         let limit = Duration::from_millis(case.max_ms);
-        if self.timed && behaviour.time > limit {
-            return Some(format!("took {:?} of {limit:?}", behaviour.time));
+        if self.timed && time > limit {
+            return Some(format!("took {time:?} of {limit:?}"));
         }
         match (demand.expect, verdict) {
             (Expect::Accept, Err(fault)) => Some(format!("must be accepted, but {fault}")),
             (Expect::Reject, Ok(())) => Some("must be refused, was accepted".to_owned()),
-            (Expect::Reject, Err(fault)) => wrong_error(case, demand, fault),
+            (Expect::Reject, Err(fault)) => wrong_error(case, demand, &fault),
             (Expect::Accept, Ok(())) | (Expect::Either | Expect::Sweep, _) => None,
         }
     }
 }
 
 /// Returns the failure of an expected error, if any.
-fn wrong_error(case: &Case, demand: &Demand<'_>, fault: &Fault) -> Option<String> {
+fn wrong_error(case: &Case, demand: &Demand<'_>, fault: &Refused) -> Option<String> {
     let name = fault.class().name();
     if demand.classes.is_some_and(|classes| !classes.iter().any(|class| class == name)) {
         return Some(format!("must be one of {:?}, but {fault}", demand.classes?));

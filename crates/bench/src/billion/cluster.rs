@@ -41,8 +41,8 @@ impl Cluster {
     }
 
     /// Returns the ids of its processes.
-    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
-        self.processes.iter().map(|process| process.0.id())
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.processes.iter().map(|process| process.0.id()).collect()
     }
 
     fn spawn(&mut self, program: &Path, words: &[&str]) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use archives::random::Random;
 
-use crate::parts::sample_data::SIDE;
+use crate::data::SIDE;
 
 /// The contents of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -20,7 +20,6 @@
 
 mod cluster;
 mod data;
-mod processes;
 mod sql;
 
 use std::fs;
@@ -31,15 +30,13 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
+use crate::data::{Question, make_boxes, open_store, to_address};
 use crate::limit;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{make_boxes, open_store, query_boxes, query_objects, to_address};
-use crate::pyramid::{find_program, find_zvf};
-use crate::results::{self, Needs, Part, Results};
+use crate::process::{self, ProcessRun, ProcessStats, find_zvf};
+use crate::results::{self, BenchPart, Needs, Results};
 use crate::row::{Amount, Growth, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::watch::ProcessStats;
-use processes::ProcessRun;
 
 pub(crate) use data::Data;
 
@@ -138,9 +135,9 @@ impl Trial<'_> {
         };
         let (mut seconds, mut all, mut first) = (0.0, ProcessStats::default(), 0);
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
-            let done = processes::run_tasks(first..first + stage.len(), at_once, command)?;
+            let done = process::run_tasks(first..first + stage.len(), at_once, command)?;
             seconds += done.seconds;
-            all = processes::combine_stats(all, &done.stats, u64::max);
+            all = all.plus(&done.stats, u64::max);
             if first == 0 {
                 fs::remove_file(input)?;
             }
@@ -157,12 +154,12 @@ impl Trial<'_> {
         let (what, queries) = match self.data {
             Data::Points => {
                 let small = make_boxes(QUESTIONS, 1e3 / self.vertices as f64);
-                ("boxes", query_boxes(&small)?)
+                ("boxes", Question::boxes(&small)?.queries)
             }
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;
                 let ids = (0..QUESTIONS as u64).map(|n| n * 7919 % objects);
-                ("objects", ids.map(|id| query_objects(&[id])).collect())
+                ("objects", ids.flat_map(|id| Question::objects(&[id]).queries).collect())
             }
         };
         let turn = measure_queries(&reader, &queries)?;
@@ -224,7 +221,7 @@ impl Trial<'_> {
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
         let (words, what) = (words.join(" "), self.data.about().name);
         let context = || format!("{words} of {} {what}", self.vertices);
-        processes::run_command(&mut command).with_context(context)
+        process::run_command(&mut command).with_context(context)
     }
 
     /// Adds a row, and a step to the growth of each side of it.
@@ -259,7 +256,7 @@ fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn>
 }
 
 /// The description of its tables; it is not one of the parts of a full run.
-const PART: Part = Part {
+const PART: BenchPart = BenchPart {
     name: "billion",
     title: "Growth up to a billion vertices",
     needs: Needs::Processes,

@@ -9,12 +9,11 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
-use super::processes::{self, ProcessRun};
-use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial, find_program};
+use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial};
 use crate::contest::summarize_turns;
-use crate::parts::sample_data::to_address;
+use crate::data::to_address;
 use crate::peer::install;
-use crate::pyramid::find_zvf;
+use crate::process::{self, ProcessRun, find_program, find_zvf};
 use crate::row::{Role, Side, Turn};
 
 /// Queries the store of a trial; if it has points, and not too many, also Parquet of the same rows.
@@ -40,21 +39,23 @@ pub(super) fn run_statements(trial: &mut Trial<'_>) -> anyhow::Result<()> {
     // Statements whose answers do not depend on the order of additions.
     let mut all: HashMap<&str, Vec<(&str, &str)>> =
         serde_json::from_str(include_str!("statements.json"))?;
-    let mut rows: Vec<StatementRow<'_>> = Vec::new();
-    for (work, statement) in all.remove(trial.data.about().name).context("no statements")? {
-        let (turn, answer) = ask_process(&sql, &store, statement)?;
-        let sides = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn))];
-        rows.push(StatementRow { work, statement, answer, sides });
-    }
+    let all = all.remove(trial.data.about().name).context("no statements")?;
+    let row = |(work, statement)| StatementRow { work, statement, answer: None, sides: Vec::new() };
+    let mut rows: Vec<StatementRow<'_>> = all.into_iter().map(row).collect();
+    let limit = ["--memory-limit", MEMORY];
+    ask_statements(&mut rows, "zvf-sql", Role::Zvf, |statement| {
+        ask_sql(&sql, &store, &limit, &[], statement)
+    })?;
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
         let running = Cluster::start(&cluster, executors)?;
+        let (address, processes) = (running.address(), running.processes());
         ask_statements(&mut rows, name, Role::Variant, |statement| {
-            ask_cluster(&sql, &store, &running, statement)
+            ask_sql(&sql, &store, &["--cluster", &address], &processes, statement)
         })?;
     }
     if let Some(parquet) = &parquet {
         ask_statements(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
-            ask_process(&sql, parquet, statement)
+            ask_sql(&sql, parquet, &limit, &[], statement)
         })?;
         let (name, role) = ("DuckDB, Parquet", Role::Peer);
         match install(&trial.results.bench.folder, "duckdb", &["duckdb"]) {
@@ -75,11 +76,11 @@ pub(super) fn run_statements(trial: &mut Trial<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A statement, its answer, and the results of all sides.
+/// A statement, the answer of the first side, and the results of all.
 struct StatementRow<'a> {
     work: &'a str,
     statement: &'a str,
-    answer: Vec<f64>,
+    answer: Option<Vec<f64>>,
     sides: Vec<Side>,
 }
 
@@ -96,23 +97,22 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         let statement = format!("SELECT x, y, z, intensity FROM t{condition}");
         let select = ["--table", &table, "--overwrite", "-o", &file, &statement];
         let query = [&["query", &store, "--overwrite", "-o", &file][..], words].concat();
-        // The first one reads documents and cells that are not cached.
-        let (mut by_sql, mut by_query) = (Vec::new(), Vec::new());
+        let mut sides = [
+            ("zvf-sql", Role::Zvf, sql, &select[..], Vec::new()),
+            ("zvf query", Role::Variant, &zvf, &query, Vec::new()),
+        ];
+        // The first turn reads documents and cells that are not cached.
         for _ in 0..TURNS {
-            for (turns, program, words) in
-                [(&mut by_sql, sql, &select[..]), (&mut by_query, &zvf, &query)]
-            {
-                let done = trial.measure_command(program, words)?;
+            for (_, _, program, words, turns) in &mut sides {
+                turns.push(trial.measure_command(program, words)?.turn());
                 // Removed now; otherwise the next turn would pay for the removal of gigabytes.
                 fs::remove_file(&out)?;
-                turns.push(done.turn());
             }
         }
-        let both = [("zvf-sql", Role::Zvf, by_sql), ("zvf query", Role::Variant, by_query)];
-        let side = |(name, role, turns): (_, _, Vec<Turn>)| {
+        let side = |(name, role, _, _, turns): (_, _, _, _, Vec<Turn>)| {
             Side::new(name, role, Ok(summarize_turns(Turn::default(), &turns)))
         };
-        trial.add_row(work, both.map(side).into());
+        trial.add_row(work, sides.map(side).into());
     }
     Ok(())
 }
@@ -128,6 +128,7 @@ fn ask_statements(
 ) -> anyhow::Result<()> {
     for StatementRow { work, statement, answer: expected, sides } in rows {
         let (turn, found) = ask(statement).with_context(|| format!("{work}: {name}"))?;
+        let expected = expected.get_or_insert_with(|| found.clone());
         let same = expected.len() == found.len()
             && expected.iter().zip(&found).all(|(a, b)| is_same_number(*a, *b));
         ensure!(same, "{work}: {name} says {found:?}, zvf-sql {expected:?}");
@@ -143,41 +144,26 @@ fn is_same_number(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (is_fraction && a as f32 == b as f32)
 }
 
-fn ask_process(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
-    let done = run_sql(sql, table, &["--memory-limit", MEMORY], statement)?;
-    Ok((done.turn(), parse_numbers(done.stdout.lines().skip(1))?))
-}
-
-/// Runs the same statements on executors, whose cost is included.
-fn ask_cluster(
-    sql: &Path,
-    table: &Path,
-    cluster: &Cluster,
-    statement: &str,
-) -> anyhow::Result<Answer> {
-    let watches = processes::watch_processes(cluster.processes())?;
-    let ProcessRun { seconds, stats, stdout } =
-        run_sql(sql, table, &["--cluster", &cluster.address()], statement)?;
-    let all = processes::combine_stats(processes::stats_since(&watches)?, &stats, |a, b| a + b);
-    Ok((all.turn(seconds), parse_numbers(stdout.lines().skip(1))?))
-}
-
-/// Runs a process of zvf-sql to its end.
-fn run_sql(
+/// Runs a process of zvf-sql to its end. What the processes `others` take meanwhile is included.
+fn ask_sql(
     sql: &Path,
     table: &Path,
     words: &[&str],
+    others: &[u32],
     statement: &str,
-) -> anyhow::Result<ProcessRun> {
+) -> anyhow::Result<Answer> {
+    let watches = process::watch_processes(others)?;
     let mut command = Command::new(sql);
     command.args(["--table", &format!("t={}", to_address(table)?), "--format", "csv", "--quiet"]);
-    processes::run_command(command.args(words).arg(statement))
+    let done = process::run_command(command.args(words).arg(statement))?;
+    let all = process::stats_since(&watches)?.plus(&done.stats, |a, b| a + b);
+    Ok((all.turn(done.seconds), parse_numbers(done.stdout.lines().skip(1))?))
 }
 
 fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<Answer> {
     let mut command = Command::new(python);
     let ProcessRun { stats, stdout, .. } =
-        processes::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
+        process::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
     let mut lines = stdout.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
     Ok((stats.turn(seconds), parse_numbers(lines)?))

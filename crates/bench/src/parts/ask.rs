@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use archives::random::Random;
 use futures_executor::block_on;
-use serde_json::{Value, json};
+use serde_json::json;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Bounds, LevelId, LevelReader, ObjectId};
+use zvf_model::{LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 
 use crate::contest::Contender;
+use crate::data::{Cuboid, Question, open_store, query_all, random_boxes};
 use crate::parts::packed::{count_rows, list_touched_cells, measure_queries};
-use crate::parts::sample_data::{Cuboid, open_store, query_all, query_objects, random_boxes};
 use crate::peer::{Other, make_reference_stores};
-use crate::results::{Results, Workload};
-use crate::row::{Cost, Turn};
+use crate::results::Results;
+use crate::row::{Cost, Row, Turn};
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
@@ -27,20 +27,19 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let reference = Other::reference(bench);
     for work in list_work(bench.scale).into_iter().filter(|work| bench.is_selected(work.name)) {
         let store = stores.join(format!("{}.zarrvectors", work.store));
-        let (reader, queries) = (open_store(&store)?, work.build_queries()?);
-        count_rows(&reader, &queries)?; // loads documents and indexes
+        let (reader, question) = (open_store(&store)?, work.question()?);
+        let queries = &question.queries;
+        count_rows(&reader, queries)?; // loads documents and indexes
         let files = work.list_files(&reader, &store)?;
-        let mut request = work.request();
-        request["path"] = json!(store);
         let contenders = vec![
             Contender::zvf("zvf", || match work.overlaps() {
-                true => measure_uncached(&reader, &queries),
-                false => measure_queries(&reader, &queries),
+                true => measure_uncached(&reader, queries),
+                false => measure_queries(&reader, queries),
             }),
-            reference.contender(request),
+            reference.contender(question.request(&json!({"path": store}))),
             Contender::reading("reading the same files", &files),
         ];
-        results.contest(Workload::ahead(work.name, work.bar), contenders)?;
+        results.contest(Row::ahead(work.name, work.bar), contenders)?;
     }
     Ok(())
 }
@@ -81,33 +80,17 @@ impl Work {
         matches!(&self.ask, Ask::Boxes(_, boxes) if boxes.len() > 1)
     }
 
-    fn build_queries(&self) -> anyhow::Result<Vec<Query>> {
+    fn question(&self) -> anyhow::Result<Question> {
         match &self.ask {
             Ask::Boxes(mode, boxes) => {
                 // A single query leaves nothing behind.
-                let cached = || Query::all().columns(Columns::None);
-                let all = || if self.overlaps() { cached() } else { query_all() };
-                let query =
-                    |[low, high]: &Cuboid| Ok(all().in_region(Bounds::new(low, high)?).mode(*mode));
-                boxes.iter().map(query).collect()
+                let cached = Query::all().columns(Columns::None);
+                let all = if self.overlaps() { cached } else { query_all() };
+                Question::boxes_of(&all.mode(*mode), boxes)
             }
-            Ask::Objects(ids) => Ok(vec![query_objects(ids)]),
-            Ask::Scan(names) => {
-                let names = names.iter().map(|name| (*name).into()).collect();
-                Ok(vec![query_all().columns(Columns::Named(names))])
-            }
+            Ask::Objects(ids) => Ok(Question::objects(ids)),
+            Ask::Scan(names) => Ok(Question::scan(names)),
         }
-    }
-
-    /// Returns the request for the script of zarr-vectors.
-    fn request(&self) -> Value {
-        let mut request = match &self.ask {
-            Ask::Boxes(_, boxes) => json!({"work": "boxes", "boxes": boxes}),
-            Ask::Objects(ids) => json!({"work": "objects", "ids": ids}),
-            Ask::Scan(names) => json!({"work": "scan", "attributes": names}),
-        };
-        request["store"] = self.store.into();
-        request
     }
 
     /// Returns the files of the cells that the workload touches, which every reader must read.

@@ -13,8 +13,8 @@ use serde_json::json;
 use zvf_edit::{CommitOptions, Editor};
 
 use crate::contest::Contender;
+use crate::data::{LENGTH, make_walks, write_batch};
 use crate::discard::discard;
-use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
 
@@ -71,7 +71,5 @@ fn count_io_bytes() -> anyhow::Result<u64> {
     Ok(figure("rchar:")? + figure("wchar:")?)
 }
 
-/// The number of vertices per object.
-const LENGTH: usize = 100;
 /// The number of chunks per axis.
 const CHUNKS: u32 = 10;

@@ -11,16 +11,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde_json::json;
-use zvf_model::Column;
 
 use crate::contest::Contender;
-use crate::parts::sample_data::Points;
+use crate::data::{Points, make_sheet, rows_of};
 use crate::peer::Other;
-use crate::pyramid::{measure_command, zvf_command};
+use crate::process::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::Role;
 use crate::write::count_vertices;
-use crate::write::data::make_sheet;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
@@ -87,11 +85,6 @@ pub(crate) fn write_sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf>
         fs::write(&path, text)?;
     }
     Ok(path)
-}
-
-/// Returns the rows of positions in 32 bits.
-pub(crate) fn rows_of(positions: &Column) -> anyhow::Result<&[[f32; 3]]> {
-    Ok(positions.as_slice::<f32>().context("float32")?.as_chunks::<3>().0)
 }
 
 const TOOLS: &str = "zarr-vectors-tools 0.3.0";

@@ -14,10 +14,10 @@ use zvf_model::flow::Piece;
 use zvf_model::{Elements, Kind};
 
 use crate::contest::Contender;
+use crate::data::{make_batch_store, make_walks};
 use crate::parts::files::{READERS, write_points, write_sheet};
-use crate::parts::sample_data::{make_batch_store, make_walks};
 use crate::peer::Other;
-use crate::pyramid::{make_once, measure_command, zvf_command};
+use crate::process::{make_once, measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -27,17 +27,17 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let folder = bench.create_folder("formats")?;
     let others = Other::new(bench, "the stock reader", "formats", &READERS, &folder);
     let las = Other::from_crate(bench, "the crate las", "copc", &folder);
-    let samples = Samples::prepare(bench, &folder)?;
+    let [cloud, chains, surface] = &prepare_samples(bench, &folder)?;
     for (format, (count, store), what, peer) in [
-        ("csv", &samples.points, "points", "polars"),
-        ("las", &samples.points, "points", "laspy"),
-        ("laz", &samples.points, "points", "laspy"),
-        ("trk", &samples.lines, "streamlines", "nibabel"),
-        ("tck", &samples.lines, "streamlines", "nibabel"),
-        ("trx", &samples.lines, "streamlines", "trx-python"),
-        ("ply", &samples.faces, "faces", "trimesh"),
-        ("stl", &samples.faces, "faces", "trimesh"),
-        ("obj", &samples.faces, "faces", "trimesh"),
+        ("csv", cloud, "points", "polars"),
+        ("las", cloud, "points", "laspy"),
+        ("laz", cloud, "points", "laspy"),
+        ("trk", chains, "streamlines", "nibabel"),
+        ("tck", chains, "streamlines", "nibabel"),
+        ("trx", chains, "streamlines", "trx-python"),
+        ("ply", surface, "faces", "trimesh"),
+        ("stl", surface, "faces", "trimesh"),
+        ("obj", surface, "faces", "trimesh"),
     ] {
         let work = format!("{count} {what} of {format}");
         if !bench.is_selected(&work) {
@@ -58,7 +58,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         results.contest(work, sides)?;
     }
     // A store as Parquet, and a DuckDB table as Parquet.
-    let (count, store) = &samples.points;
+    let (count, store) = cloud;
     let (ours, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
     let request = json!({"work": "copy", "from": write_points(&folder, *count)?, "to": theirs});
     let sides = vec![
@@ -72,24 +72,15 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     results.contest(format!("{count} points to Parquet"), sides)
 }
 
-/// The stores that files are written from, and their numbers of points, lines and faces.
-pub(super) struct Samples {
-    pub(super) points: (u64, PathBuf),
-    pub(super) lines: (u64, PathBuf),
-    pub(super) faces: (u64, PathBuf),
-}
-
-impl Samples {
-    pub(super) fn prepare(bench: &Bench, folder: &Path) -> anyhow::Result<Self> {
-        let (count, lines) = (bench.scaled(1e6), bench.scaled(20_000.0).max(10));
-        let side = bench.scaled_side(500.0);
-        let chains = folder.join(format!("lines-{lines}.zarrvectors"));
-        let chains = make_batch_store(chains, (8, None), || make_walks(lines, 100))?;
-        let cloud = create_store(&write_points(folder, count)?, folder, "points")?;
-        let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
-        let faces = 2 * (side as u64 - 1).pow(2);
-        Ok(Self { points: (count, cloud), lines: (lines, chains), faces: (faces, surface) })
-    }
+/// Returns the stores that files are written from, and their numbers of points, lines and faces.
+pub(super) fn prepare_samples(bench: &Bench, folder: &Path) -> anyhow::Result<[(u64, PathBuf); 3]> {
+    let (count, lines) = (bench.scaled(1e6), bench.scaled(20_000.0).max(10));
+    let side = bench.scaled_side(500.0);
+    let chains = folder.join(format!("lines-{lines}.zarrvectors"));
+    let chains = make_batch_store(chains, (8, None), || make_walks(lines, 100))?;
+    let cloud = create_store(&write_points(folder, count)?, folder, "points")?;
+    let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
+    Ok([(count, cloud), (lines, chains), (2 * (side as u64 - 1).pow(2), surface)])
 }
 
 /// Creates a store from a file.

@@ -8,25 +8,23 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use futures_executor::block_on_stream;
 use serde_json::json;
-use zvf_model::{Batch, Kind};
+use zvf_model::Kind;
 use zvf_query::{Mode, Query, Reader};
 
 use crate::contest::Contender;
+use crate::data::{
+    CORNERS, LENGTH, Points, Question, make_batch_store, make_boxes, make_linked_walks, make_rings,
+    make_walks, open_store, write_batch,
+};
 use crate::discard::discard;
 use crate::limit::measure_amount;
 use crate::parts::packed::{measure_answers, measure_queries};
-use crate::parts::sample_data::{
-    Points, make_batch_store, make_boxes, make_walks, open_store, query_all, query_boxes,
-    query_objects, write_batch,
-};
-use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
 use crate::peer::Other;
 use crate::pyramid::grow::{measure_levels_beside_more_files, measure_levels_of_kinds};
-use crate::results::{Results, Workload};
-use crate::row::{Role, Turn};
+use crate::results::Results;
+use crate::row::{Role, Row, Turn};
 use crate::validate::measure_validation;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
@@ -42,9 +40,8 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
             measure_levels_of_kinds(results, count.max(1000), chunks)?;
         }
         // Made in memory at once, so only a tenth of the number.
-        let nodes = make_trees((count / 10 / NODES as u64).max(10))?;
-        let edges = nodes.elements().context("trees without edges")?.clone();
-        let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
+        let walks = (count / 10 / LENGTH as u64).max(10);
+        let graph = make_linked_walks(Kind::Graph, walks, &[1])?;
         let mesh = make_rings((count / 10 / CORNERS as u64).max(4))?;
         for (what, batch) in [("graph", graph), ("mesh", mesh)] {
             let store = |end| format!("{what}-{}-{chunks}{end}.zarrvectors", batch.len());
@@ -82,7 +79,7 @@ impl Grown {
     fn measure(
         &self,
         results: &mut Results<'_>,
-        reference: &Other,
+        reference: &Other<'_>,
         write: &dyn Fn(Option<u64>, &Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let Self { works, unit, count, stores: [store, in_shards], streams } = self;
@@ -95,9 +92,10 @@ impl Grown {
         // A thousand vertices, however many there are in total. zarr-vectors returns no vertices
         // outside the box, to which links lead.
         let small = make_boxes(1, (1000.0 / *count as f64).min(1.0));
-        let some = query_boxes(&small)?.into_iter().map(|query| query.mode(Mode::Inside));
-        let (some, all): (Vec<Query>, _) = (some.collect(), vec![query_all()]);
-        let ask = |work| reference.contender(json!({"work": work, "path": store, "boxes": small}));
+        let some = Question::boxes(&small)?.map(|query| query.mode(Mode::Inside));
+        let all = Question::scan(&[]);
+        let ask =
+            |question: &Question| reference.contender(question.request(&json!({"path": store})));
         let new = store.with_file_name("new.zarrvectors");
         // A new store in place of the previous one.
         let writer = |name, role, shard| {
@@ -110,19 +108,22 @@ impl Grown {
             })
         };
         let reader = &reader;
+        let (some_queries, all_queries) = (&some.queries, &all.queries);
         let ours = |queries| Contender::zvf("zvf", move || measure_queries(reader, queries));
-        let mut scans =
-            vec![ours(&all), Contender::variant(IN_SHARDS, || measure_queries(&sharded, &all))];
+        let in_shards = Contender::variant(IN_SHARDS, || measure_queries(&sharded, all_queries));
+        let mut scans = vec![ours(all_queries), in_shards];
         if *streams {
-            scans.push(Contender::variant(IN_BATCHES, || measure_batches(reader, &all[0])));
+            scans.push(Contender::variant(IN_BATCHES, || measure_batches(reader, &all_queries[0])));
         }
-        scans.push(ask("scan"));
+        scans.push(ask(&all));
         let writers =
             vec![writer("zvf", Role::Zvf, None), writer(IN_SHARDS, Role::Variant, Some(SHARD))];
         let amount = measure_amount(*count, store)?;
-        for (work, sides) in works.iter().zip([writers, vec![ours(&some), ask("boxes")], scans]) {
+        for (work, sides) in
+            works.iter().zip([writers, vec![ours(some_queries), ask(&some)], scans])
+        {
             let name = format!("{work}, of {count} {unit}");
-            results.contest(Workload::growing(name, work, amount), sides)?;
+            results.contest(Row::growing(name, work, amount), sides)?;
         }
         Ok(())
     }
@@ -131,7 +132,7 @@ impl Grown {
 /// Runs every workload on one number of points.
 fn measure_points(
     results: &mut Results<'_>,
-    reference: &Other,
+    reference: &Other<'_>,
     points: Points,
 ) -> anyhow::Result<()> {
     let (folder, count) = (results.bench.create_folder("grow")?, points.count);
@@ -153,7 +154,7 @@ fn measure_points(
         Contender::zvf("zvf", || measure_validation(&store)),
         reference.contender(json!({"work": "validate", "path": store, "level": 5})),
     ];
-    results.contest(Workload::growing(name, work, measure_amount(count, &store)?), sides)
+    results.contest(Row::growing(name, work, measure_amount(count, &store)?), sides)
 }
 
 /// Runs the query and reads its answer batch by batch, so that it needs no memory for the whole
@@ -171,7 +172,7 @@ fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
 /// Runs every workload on streamlines of a hundred vertices; they are counted by vertices.
 fn measure_streamlines(
     results: &mut Results<'_>,
-    reference: &Other,
+    reference: &Other<'_>,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
@@ -182,13 +183,13 @@ fn measure_streamlines(
     let reader = open_store(&store)?;
     let ids: Vec<u64> = (0..100).map(|at| at * 7919 % count).collect();
     for (work, ids) in [("one streamline", &ids[1..2]), ("100 streamlines", &ids)] {
-        let queries = [query_objects(ids)];
+        let question = Question::objects(ids);
         let sides = vec![
-            Contender::zvf("zvf", || measure_queries(&reader, &queries)),
-            reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
+            Contender::zvf("zvf", || measure_queries(&reader, &question.queries)),
+            reference.contender(question.request(&json!({"path": store}))),
         ];
         let name = format!("{work}, of {count} streamlines");
-        results.contest(Workload::growing(name, work, amount), sides)?;
+        results.contest(Row::growing(name, work, amount), sides)?;
     }
     Ok(())
 }

@@ -9,10 +9,8 @@ use std::fs;
 use serde_json::json;
 
 use crate::contest::Contender;
+use crate::data::{Question, make_batch_store, make_boxes, make_walks, open_store};
 use crate::parts::packed::{make_pack, measure_queries, open_mapped};
-use crate::parts::sample_data::{
-    make_batch_store, make_boxes, make_walks, open_store, query_all, query_boxes, query_objects,
-};
 use crate::peer::Other;
 use crate::results::Results;
 
@@ -31,23 +29,20 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let (store, sharded) = (make("lines", None)?, make("lines-in-shards", Some(4))?);
     let pack = make_pack(&store)?;
     let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
-    let packages = ["pyogrio", "shapely", "numpy"];
-    let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);
+    let packages = &["pyogrio", "shapely", "numpy"];
+    let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", packages, &folder);
     let (reader, shards, mapped) =
         (open_store(&store)?, open_store(&sharded)?, open_mapped(&pack)?);
     let some: Vec<u64> = (0..2000).map(|at| at * 7919 % count).collect();
-    let objects = |ids: &[u64]| (vec![query_objects(ids)], json!({"work": "objects", "ids": ids}));
-    let boxes = make_boxes(5, 0.001);
-    let boxed = (query_boxes(&boxes)?, json!({"work": "boxes", "boxes": boxes}));
-    let all = (vec![query_all()], json!({"work": "scan"}));
     let (trx, flat) = ((&trx, folder.join("lines.trx")), (&flat, folder.join("lines.fgb")));
-    for (work, (queries, request), others) in [
-        ("one streamline", objects(&some[1..2]), vec![&trx]),
-        ("2000 streamlines", objects(&some), vec![&trx]),
+    let boxed = Question::boxes(&make_boxes(5, 0.001))?;
+    for (work, question, others) in [
+        ("one streamline", Question::objects(&some[1..2]), vec![&trx]),
+        ("2000 streamlines", Question::objects(&some), vec![&trx]),
         ("streamlines through 5 boxes of 1/1000", boxed, vec![&flat]),
-        ("all streamlines", all, vec![&trx, &flat]),
+        ("all streamlines", Question::scan(&[]), vec![&trx, &flat]),
     ] {
-        let queries = &queries;
+        let queries = &question.queries;
         let measure = |reader| move || measure_queries(reader, queries);
         let mut contenders = vec![
             Contender::zvf("zvf", measure(&reader)).with_file(&store),
@@ -55,7 +50,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
             Contender::variant("zvf, packed and mapped", measure(&mapped)).with_file(&pack),
         ];
         for (peer, file) in others {
-            contenders.push(peer.contender(request.clone()).with_file(file));
+            contenders.push(peer.contender(question.request(&json!({}))).with_file(file));
         }
         results.contest(format!("{work}, of {count}"), contenders)?;
     }

@@ -17,16 +17,15 @@ mod points;
 mod python;
 #[cfg(feature = "remote")]
 mod remote;
-pub(crate) mod sample_data;
-pub(crate) mod shapes;
+mod shapes;
 mod size;
 
 use crate::results::Needs::{Nothing, Others, Processes};
-use crate::results::{Needs, Part, Results};
+use crate::results::{BenchPart, Needs, Results};
 use crate::{pyramid, tensor, validate, write};
 
 /// All parts, in the order of the page.
-pub(crate) const ALL: &[Part] = &[
+pub(crate) const ALL: &[BenchPart] = &[
     part("ask", "Queries, compared with zarr-vectors", Others, ask::run),
     part("points", "Points: Parquet, DuckDB, COPC, LAZ", Nothing, points::run),
     part("lines", "Streamlines: TRX and FlatGeobuf", Nothing, lines::run),
@@ -58,13 +57,14 @@ const fn part(
     title: &'static str,
     needs: Needs,
     run: fn(&mut Results<'_>) -> anyhow::Result<()>,
-) -> Part {
-    Part { name, title, needs, run }
+) -> BenchPart {
+    BenchPart { name, title, needs, run }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data;
     use crate::settings::Bench;
 
     /// Runs every part without peers once, on the smallest data: all answers agree.
@@ -86,7 +86,7 @@ mod tests {
 
     /// Counts without a store: the generated points, and the number of them in boxes.
     fn count_expected() -> [(&'static str, &'static str, u64); 17] {
-        let points = sample_data::Points { count: 10_000, chunks: 8, shard: None };
+        let points = data::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points
             .make_batches()
             .flat_map(|batch| {
@@ -102,16 +102,8 @@ mod tests {
             boxes.iter().map(count).sum()
         };
         [
-            (
-                "points",
-                "a box of 1/1000, of 10000 points",
-                inside(sample_data::make_boxes(1, 0.001)),
-            ),
-            (
-                "points",
-                "20 boxes of 1 %, of 10000 points",
-                inside(sample_data::make_boxes(20, 0.01)),
-            ),
+            ("points", "a box of 1/1000, of 10000 points", inside(data::make_boxes(1, 0.001))),
+            ("points", "20 boxes of 1 %, of 10000 points", inside(data::make_boxes(20, 0.01))),
             ("points", "all points and an attribute, of 10000 points", 10_000),
             ("lines", "one streamline, of 200", 100),
             ("lines", "all streamlines, of 200", 200 * 100),
@@ -119,11 +111,7 @@ mod tests {
             ("shapes", "5 of 10 skeletons", 5 * (100 + 99)),
             ("shapes", "1 of 10 meshes", 256 + 512),
             ("shapes", "5 of 10 meshes", 5 * (256 + 512)),
-            (
-                "packed",
-                "20 boxes of 1/1000 of 10000 points",
-                inside(sample_data::make_boxes(20, 0.001)),
-            ),
+            ("packed", "20 boxes of 1/1000 of 10000 points", inside(data::make_boxes(20, 0.001))),
             ("packed", "all of 10000 points", 10_000),
             ("grow", "all points, of 1000 points", 1000),
             ("grow", "one streamline, of 10 streamlines", 100),

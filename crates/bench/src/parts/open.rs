@@ -8,11 +8,11 @@ use serde_json::json;
 use zvf_model::LevelId;
 
 use crate::contest::Contender;
+use crate::data::{Points, open_store};
 use crate::parts::packed::measure_cost;
-use crate::parts::sample_data::{Points, open_store};
 use crate::peer::Other;
-use crate::results::{Results, Workload};
-use crate::row::{Amount, Cost};
+use crate::results::Results;
+use crate::row::{Amount, Cost, Row};
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
@@ -45,7 +45,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
             Contender::reading("reading its documents", &documents),
         ];
         let amount = Amount { elements: chunks, ..Amount::default() };
-        results.contest(Workload::growing(work, "open, by chunks", amount), contenders)?;
+        results.contest(Row::growing(work, "open, by chunks", amount), contenders)?;
     }
     Ok(())
 }

@@ -15,11 +15,8 @@ use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{AtomicTensorFile, PackOptions};
 
-use crate::clock::measure_repeated;
 use crate::contest::Contender;
-use crate::parts::sample_data::{
-    Cuboid, Points, SIDE, make_boxes, open_store, query_all, query_boxes,
-};
+use crate::data::{Cuboid, Points, Question, SIDE, make_boxes, open_store, query_all};
 use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 
@@ -33,7 +30,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     };
     let (pack, store) = make(CHUNKS)?;
     let small = make_boxes(20, 0.001);
-    let queries = query_boxes(&small)?;
+    let queries = Question::boxes(&small)?.queries;
     let cells = list_touched_cells(&store, &small);
     for (work, queries, cells) in [
         (format!("20 boxes of 1/1000 of {count} points"), queries.clone(), Some(cells)),
@@ -86,16 +83,13 @@ fn measure_new_handles(
     let work = format!("{} boxes, a new handle{what} for each", queries.len());
     let forms = forms.map(|(name, path, open)| (name, (path, open)));
     let contenders = list_contenders(forms, |(path, open)| {
-        let mut count = 0;
-        let mut all = || {
-            count = 0;
-            for query in queries {
-                count += count_rows(&open(path)?, std::slice::from_ref(query))?;
-            }
-            Ok(())
+        let all = || {
+            let count = |query| count_rows(&open(path)?, std::slice::from_ref(query));
+            queries.iter().map(count).sum::<anyhow::Result<u64>>()
         };
         all()?;
-        Ok(Turn::from_seconds(measure_repeated(all)?).with_count(count))
+        let (turn, count) = Turn::measure_repeated(all)?;
+        Ok(turn.with_count(count))
     });
     results.contest(work, contenders)
 }
@@ -130,7 +124,7 @@ fn measure_opening(results: &mut Results<'_>) -> anyhow::Result<()> {
                 }
                 Ok(())
             };
-            Ok(Turn::from_seconds(measure_repeated(once)?))
+            Ok(Turn::measure_repeated(once)?.0)
         });
         results.contest(work, contenders)?;
     }
@@ -181,18 +175,14 @@ pub(crate) fn measure_answers(
     let before = reader.store().io_stats();
     let count = answer()?;
     let cost = Cost::from_stats(&before, &reader.store().io_stats());
-    let seconds = measure_repeated(|| answer().map(drop))?;
-    Ok(Turn { seconds, count: Some(count), cost })
+    let (turn, _) = Turn::measure_repeated(answer)?;
+    Ok(turn.with_count(count).with_cost(cost))
 }
 
 /// Measures work that returns its own cost; that of the last run counts.
-pub(crate) fn measure_cost(mut work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Turn> {
-    let mut cost = Cost::default();
-    let seconds = measure_repeated(|| {
-        cost = work()?;
-        Ok(())
-    })?;
-    Ok(Turn::from_seconds(seconds).with_cost(cost))
+pub(crate) fn measure_cost(work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Turn> {
+    let (turn, cost) = Turn::measure_repeated(work)?;
+    Ok(turn.with_cost(cost))
 }
 
 /// Returns the files of the position cells that the boxes touch.
@@ -216,7 +206,7 @@ fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
         anyhow::Ok((file, size))
     };
     let files = cells.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
-    let seconds = measure_repeated(|| {
+    let (turn, ()) = Turn::measure_repeated(|| {
         for (file, size) in &files {
             let mut bytes = vec![0; *size as usize];
             file.read_exact_at(&mut bytes, 0)?;
@@ -225,7 +215,7 @@ fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
         Ok(())
     })?;
     let bytes = files.iter().map(|(_, size)| size).sum();
-    Ok(Turn::from_seconds(seconds).with_cost(Cost::of_reads(files.len() as u64, bytes)))
+    Ok(turn.with_cost(Cost::of_reads(files.len() as u64, bytes)))
 }
 
 /// The number of chunks per axis.

@@ -11,127 +11,84 @@ use std::fs;
 use std::path::Path;
 
 use futures_executor::block_on;
-use serde_json::{Value, json};
-use zvf_query::{Columns, Query};
+use serde_json::json;
+use zvf_query::Query;
 
 use crate::contest::Contender;
+use crate::data::{Points, Question, make_boxes, open_store};
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{Points, make_boxes, open_store, query_all, query_boxes};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::Role;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let count = results.bench.scaled(1e6);
-    ask_peers(results, count, list_works()?)?;
+    ask_peers(results, count, &["boxes", "bright", "far", "scan"])?;
     if results.bench.is_thorough() {
         // With ten times the points, only conditions are queried.
-        let conditions = list_works()?.into_iter().filter(Work::is_condition).collect();
-        ask_peers(results, 10 * count, conditions)?;
+        ask_peers(results, 10 * count, &["bright", "far"])?;
     }
     Ok(())
 }
 
-/// Queries all contenders on this many points.
-fn ask_peers(results: &mut Results<'_>, count: u64, mut works: Vec<Work>) -> anyhow::Result<()> {
+/// Asks all contenders these questions about this many points.
+fn ask_peers(results: &mut Results<'_>, count: u64, asks: &[&str]) -> anyhow::Result<()> {
     let bench = results.bench;
-    works.retain(|work| bench.is_selected(&work.name(count)));
+    let mut works = list_works()?;
+    works.retain(|(title, ask, _)| {
+        asks.contains(ask) && bench.is_selected(&format!("{title}, of {count} points"))
+    });
     if works.is_empty() {
         return Ok(());
     }
     let folder = bench.create_folder(format!("points-{count}"))?;
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
     export_numbers(&store, &folder)?;
-    let packages = ["duckdb", "polars", "pyarrow", "numpy"];
-    let columns = Other::new(bench, "Parquet, DuckDB", "columns", &packages, &folder);
-    // Files of points are written only if a contender reads them.
-    let of_files = works.iter().any(|work| !work.is_condition());
-    let laz = of_files.then(|| Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder));
-    let octrees = of_files.then(|| {
-        [
-            Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
-            // Its Python package is built against the library, which no package provides.
-            Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
-        ]
-    });
+    let packages = &["duckdb", "polars", "pyarrow", "numpy"];
+    let columns = Other::new(bench, "Parquet, DuckDB", "columns", packages, &folder);
+    let laz = Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder);
+    let octrees = [
+        Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
+        // Its Python package is built against the library, which no package provides.
+        Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
+    ];
     let reader = open_store(&store)?;
-    for work in &works {
-        let ask = work.ask;
-        let request = |work_of_peer: &str, source: &str| {
-            let mut request = work.request.clone();
-            request["work"] = json!(work_of_peer);
-            request["source"] = json!(source);
-            request
-        };
+    for (title, ask, question) in &works {
+        let request =
+            |work: &str, source: &str| question.request(&json!({"work": work, "source": source}));
         let column =
             |name, ask: &str, source| columns.contender_as(name, Role::Peer, request(ask, source));
         let mut contenders = vec![
-            Contender::zvf("zvf", || measure_queries(&reader, &work.queries)).with_file(&store),
+            Contender::zvf("zvf", || measure_queries(&reader, &question.queries)).with_file(&store),
             column("Parquet, DuckDB prepared", ask, "parquet")
                 .with_file(folder.join("points.parquet")),
             column("a table of DuckDB, prepared", ask, "own"),
             column("Parquet, polars", &format!("polars_{ask}"), "parquet"),
         ];
         // LAZ without an index is no contender for boxes, and neither file supports conditions.
-        if let Some(laz) = laz.as_ref().filter(|_| ask == "scan") {
+        if *ask == "scan" {
             let file = folder.join("points.laz");
             contenders.push(laz.contender(request(ask, "laz")).with_file(file));
         }
-        for octree in octrees.iter().flatten().filter(|_| !work.is_condition()) {
+        for octree in octrees.iter().filter(|_| ["boxes", "scan"].contains(ask)) {
             let file = folder.join("points.copc.laz");
             contenders.push(octree.contender(request(ask, "copc")).with_file(file));
         }
-        results.contest(work.name(count), contenders)?;
+        results.contest(format!("{title}, of {count} points"), contenders)?;
     }
     Ok(())
 }
 
-/// A query, in the forms for zvf and for the others.
-struct Work {
-    title: &'static str,
-    queries: Vec<Query>,
-    ask: &'static str,
-    request: Value,
-}
-
-impl Work {
-    /// Returns its name for `count` points.
-    fn name(&self, count: u64) -> String {
-        format!("{}, of {count} points", self.title)
-    }
-
-    /// Returns whether it is a condition on values.
-    fn is_condition(&self) -> bool {
-        matches!(self.ask, "bright" | "far")
-    }
-}
-
-fn list_works() -> anyhow::Result<Vec<Work>> {
-    let boxed = |title, number, volume| {
-        let boxes = make_boxes(number, volume);
-        let queries = query_boxes(&boxes)?;
-        anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": boxes}) })
-    };
-    let filtered = |title: &'static str, ask, request| {
-        let queries = vec![query_all().filter(title.parse()?)];
-        anyhow::Ok(Work { title, queries, ask, request })
-    };
-    let all = Columns::Named(vec!["intensity".into()]);
+/// Returns the title of each work, the request of others for it, and the question.
+fn list_works() -> anyhow::Result<Vec<(&'static str, &'static str, Question)>> {
+    let [bright, far] = ["intensity > 0.984375", "x < 50 and intensity > 0.90625"];
+    let far_values = json!({"below": 50.0, "above": 0.90625});
     Ok(vec![
-        boxed("a box of 1/1000", 1, 0.001)?,
-        boxed("20 boxes of 1 %", 20, 0.01)?,
-        filtered("intensity > 0.984375", "bright", json!({"above": 0.984375}))?,
-        filtered(
-            "x < 50 and intensity > 0.90625",
-            "far",
-            json!({"below": 50.0, "above": 0.90625}),
-        )?,
-        Work {
-            title: "all points and an attribute",
-            queries: vec![query_all().columns(all)],
-            ask: "scan",
-            request: json!({}),
-        },
+        ("a box of 1/1000", "boxes", Question::boxes(&make_boxes(1, 0.001))?),
+        ("20 boxes of 1 %", "boxes", Question::boxes(&make_boxes(20, 0.01))?),
+        (bright, "bright", Question::condition(bright, json!({"above": 0.984375}))?),
+        (far, "far", Question::condition(far, far_values)?),
+        ("all points and an attribute", "scan", Question::scan(&["intensity"])),
     ])
 }
 

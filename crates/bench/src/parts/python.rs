@@ -18,15 +18,12 @@ use anyhow::Context as _;
 use archives::peers::run_command;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_model::Bounds;
 use zvf_query::{Columns, Query};
 
 use crate::contest::Contender;
+use crate::data::{Points, Question, make_boxes, open_store, unbounded_schema, write_batches};
 use crate::discard::discard;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{
-    Cuboid, Points, make_boxes, open_store, unbounded_schema, write_batches,
-};
 use crate::peer::{NAME, Other, PACKAGE, Peer, install};
 use crate::results::Results;
 use crate::row::{Role, Turn};
@@ -51,8 +48,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         (format!("all {count} positions as an array"), Vec::new()),
     ] {
         let all = || Query::all().columns(Columns::None);
-        let query = |[low, high]: &Cuboid| Ok(all().in_region(Bounds::new(low, high)?));
-        let mut queries = boxes.iter().map(query).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut queries = Question::boxes_of(&all(), &boxes)?.queries;
         if boxes.is_empty() {
             queries.push(all());
         }
@@ -74,7 +70,11 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
 }
 
 /// Creates points from an array in memory.
-fn measure_create(results: &mut Results<'_>, peer: &Other, folder: &Path) -> anyhow::Result<()> {
+fn measure_create(
+    results: &mut Results<'_>,
+    peer: &Other<'_>,
+    folder: &Path,
+) -> anyhow::Result<()> {
     let count = results.bench.scaled(2e6);
     let work = format!("{count} points from an array");
     if !results.bench.is_selected(&work) {
@@ -108,7 +108,7 @@ fn measure_create(results: &mut Results<'_>, peer: &Other, folder: &Path) -> any
 }
 
 /// Starts the Python process, with the wheel of this run instead of one from an earlier run.
-fn start_peer(bench: &Bench, folder: &Path) -> Other {
+fn start_peer<'a>(bench: &'a Bench, folder: &'a Path) -> Other<'a> {
     Other::start(bench, PYTHON, Role::Variant, || {
         let wheel = find_wheel(&bench.folder);
         let wheel = wheel.context("there is no wheel: `cargo xtask bench` builds it")?;

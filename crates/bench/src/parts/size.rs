@@ -12,19 +12,18 @@ use serde_json::json;
 use zvf_convert::read::{self, Input, ReadOptions};
 use zvf_model::flow::Piece;
 
-use super::files::rows_of;
-use super::formats::{Samples, convert_store};
+use super::formats::{convert_store, prepare_samples};
+use crate::data::{open_store, query_all};
 use crate::limit;
-use crate::parts::sample_data::{open_store, query_all};
 use crate::peer::Other;
-use crate::pyramid::make_once;
+use crate::process::make_once;
 use crate::results::Results;
 use crate::settings::Bench;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
     let folder = bench.create_folder("formats")?;
-    let Samples { points, lines, faces } = Samples::prepare(bench, &folder)?;
+    let [points, lines, faces] = prepare_samples(bench, &folder)?;
     for ((count, store), title, elements, formats) in [
         (&points, format!("{} points and an attribute", points.0), 1, "csv las laz parquet"),
         (&lines, format!("{} streamlines of 100", lines.0), 100, "tck trk trx"),
@@ -83,14 +82,9 @@ fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
     }
     let mut places = Vec::new();
     for batch in batches {
-        match batch.positions().as_slice::<f64>() {
-            Some(values) => places.extend(
-                values.as_chunks::<3>().0.iter().map(|row| row.map(|x| (x as f32).to_bits())),
-            ),
-            None => {
-                places.extend(rows_of(batch.positions())?.iter().map(|row| row.map(f32::to_bits)))
-            }
-        }
+        let values = batch.positions().floats();
+        let rows = values.as_chunks::<3>().0.iter();
+        places.extend(rows.map(|row| row.map(|x| (x as f32).to_bits())));
     }
     places.sort_unstable();
     Ok(places)

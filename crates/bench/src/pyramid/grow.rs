@@ -8,11 +8,10 @@ use zvf_model::{Batch, Kind};
 
 use super::{measure_pyramid, on_copy};
 use crate::contest::Contender;
+use crate::data::{LENGTH, make_batch_store, make_linked_walks, make_sheet, make_walks};
 use crate::limit::measure_amount;
-use crate::parts::sample_data::{make_batch_store, make_walks};
-use crate::parts::shapes::link_walks;
-use crate::results::{Needs, Results, Workload};
-use crate::write::data::make_sheet;
+use crate::results::{Needs, Results};
+use crate::row::Row;
 
 /// Builds levels of about this many vertices of each kind.
 pub(crate) fn measure_levels_of_kinds(
@@ -73,22 +72,19 @@ fn measure_store(
         amount.elements = amount.files.unwrap_or(count);
     }
     let build = || on_copy(&store, &path, |copy| measure_pyramid(copy, words));
-    results.contest(Workload::growing(name, work, amount), vec![Contender::zvf("zvf", build)])
+    results.contest(Row::growing(name, work, amount), vec![Contender::zvf("zvf", build)])
 }
 
 /// Makes walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a
 /// sheet.
 fn make_batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
-    if kind == Kind::Mesh {
-        return make_sheet((count as f64).sqrt() as usize);
+    let walks = count / LENGTH as u64;
+    match kind {
+        Kind::Mesh => make_sheet((count as f64).sqrt() as usize),
+        Kind::Streamline => make_walks(walks, LENGTH),
+        Kind::PointCloud => make_linked_walks(kind, walks, &[]),
+        _ => make_linked_walks(kind, walks, &[1]),
     }
-    let lines = make_walks(count / 100, 100)?;
-    let batch = Batch::new(kind, lines.positions().clone());
-    Ok(match kind {
-        Kind::Streamline => lines,
-        Kind::PointCloud => batch,
-        _ => batch.with_elements(link_walks(lines.len(), 100)?)?,
-    })
 }
 
 /// The memory limit of the command.

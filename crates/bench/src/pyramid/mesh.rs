@@ -16,10 +16,9 @@ use zvf_query::LevelRule;
 
 use super::{measure_pyramid, on_copy};
 use crate::contest::Contender;
-use crate::parts::sample_data::{make_batch_store, open_store, query_all};
+use crate::data::{int64_bytes, make_batch_store, make_sheet, open_store, query_all};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::write::data::{int64_bytes, make_sheet};
 
 pub(super) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
@@ -43,9 +42,9 @@ pub(super) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         measure_pyramid(built, &LEVELS)?;
         count_faces(built)
     })?;
-    let packages = ["meshoptimizer", "numpy"];
+    let packages = &["meshoptimizer", "numpy"];
     let peer = "meshoptimizer, from arrays to arrays";
-    let peer = Other::new(bench, peer, "surfaces", &packages, &folder);
+    let peer = Other::new(bench, peer, "surfaces", packages, &folder);
     let request = json!({"work": "levels", "name": name, "faces": ladder});
     let build = || on_copy(&store, &place.path, |copy| measure_pyramid(copy, &LEVELS));
     let contenders = vec![

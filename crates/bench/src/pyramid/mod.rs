@@ -14,22 +14,23 @@
 pub(crate) mod grow;
 mod mesh;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow};
 use archives::peers::run_command;
 use serde_json::Value;
 
 use crate::contest::Contender;
 use crate::discard::discard;
-use crate::limit;
 use crate::peer::{NAME, install, install_reference, make_reference_stores};
-use crate::results::{Results, Workload};
-use crate::row::{Cost, Role, Turn};
-use crate::watch::{ProcessStats, read_stats};
+use crate::process::{measure_command, zvf_command};
+use crate::results::Results;
+use crate::row::{Cost, Role, Row, Turn};
+use crate::{limit, peer};
 
 /// A store that gets three levels.
 struct Work {
@@ -69,54 +70,44 @@ const WORKS: [Work; 3] = [
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
     let stores = make_reference_stores(bench)?;
-    let reference = install_reference(&bench.folder)?;
-    let tools = install(&bench.folder, "tools", &[TOOLS]);
+    let reference = Ok(install_reference(&bench.folder)?);
+    let tools = install(&bench.folder, "tools", &[TOOLS]).map_err(|error| format!("{error:#}"));
     for place in &bench.list_places()? {
         for work in &WORKS {
             let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
             let from = from.as_path();
+            let measure = &|build: &dyn Fn(&Path) -> anyhow::Result<Turn>| {
+                on_copy(from, to, |store| {
+                    let turn = build(store).context(work.name)?;
+                    Ok(turn.with_count(count_level_vertices(store)?))
+                })
+            };
             let zvf = |words: String| {
+                let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+                move || measure(&|store| measure_pyramid(store, &words))
+            };
+            let python = |python: &Result<PathBuf, String>, whose| {
+                let python = python.clone();
                 move || {
-                    let words: Vec<&str> = words.split(' ').collect();
-                    let levels = |store: &Path| {
-                        let turn = measure_pyramid(store, &words);
-                        turn.with_context(|| format!("zvf pyramid, {}", work.name))
-                    };
-                    on_copy(from, to, |store| {
-                        Ok(levels(store)?.with_count(count_level_vertices(store)?))
-                    })
+                    let python = python.as_ref().map_err(|why| anyhow!("{why}"))?;
+                    measure(&|store| measure_python(python, whose, work, store))
                 }
             };
-            let python = |python: &Path, whose| {
-                let python = python.to_owned();
-                move || {
-                    on_copy(from, to, |store| {
-                        let turn = measure_python(&python, whose, work, store)?;
-                        Ok(turn.with_count(count_level_vertices(store)?))
-                    })
-                }
-            };
-            let references = "--reference 2,1 ".repeat(3);
-            // Who selects other vertices has another count.
-            let tools = match &tools {
-                Ok(tools) => Contender::new(TOOLS, Role::Peer, python(tools, "tools")),
-                Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
-            };
+            let (references, own) =
+                ("--reference 2,1 ".repeat(3), format!("--levels 3 {}", work.own));
+            let references = format!("{references}--depth {}", work.depth);
             let sides = vec![
-                Contender::zvf(
-                    "zvf, as the reference",
-                    zvf(format!("{references}--depth {}", work.depth)),
-                ),
-                Contender::variant("zvf, its own levels", zvf(format!("--levels 3 {}", work.own)))
-                    .without_count(),
+                Contender::zvf("zvf, as the reference", zvf(references)),
+                // Who selects other vertices has another count.
+                Contender::variant("zvf, its own levels", zvf(own)).without_count(),
                 Contender::new(NAME, Role::Reference, python(&reference, "reference")),
-                tools.without_count(),
+                Contender::new(TOOLS, Role::Peer, python(&tools, "tools")).without_count(),
                 Contender::limit("cp -r of the store", || {
                     limit::measure_copy(from, &to.join("bench-copy.zarrvectors"))
                 }),
             ];
             let name = format!("{}, {}", bench.scale_name(work.name), place.name);
-            results.contest(Workload::ahead(name, work.bar), sides)?;
+            results.contest(Row::ahead(name, work.bar), sides)?;
         }
     }
     mesh::run(results)
@@ -124,51 +115,17 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
 
 /// Builds levels with zarr-vectors, or with the tools.
 fn measure_python(python: &Path, whose: &str, work: &Work, store: &Path) -> anyhow::Result<Turn> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pyramid_reference.py");
     let mut command = Command::new(python);
-    let answer = run_command(command.arg(script).arg(store).args(["3", work.depth, whose]))?;
+    command.arg(peer::script("pyramid_reference"));
+    let answer = run_command(command.arg(store).args(["3", work.depth, whose]))?;
     let answer: Value = serde_json::from_str(&answer)?;
     let processor = answer["processor"].as_f64().map(Duration::from_secs_f64);
     let cost = Cost { memory: answer["peak"].as_u64(), processor, ..Cost::default() };
     Ok(Turn::from_seconds(answer["seconds"].as_f64().context("no number")?).with_cost(cost))
 }
 
-/// Returns the path of a program that is built beside this one.
-pub(crate) fn find_program(name: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.exists(), "there is no {}: build it", path.display());
-    Ok(path)
-}
-
-/// Returns the path of the command.
-pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
-    find_program("zvf")
-}
-
-/// Returns a quiet command with this subcommand.
-pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(find_zvf()?);
-    command.args([verb, "-q"]).stdout(Stdio::null());
-    Ok(command)
-}
-
-/// Makes a file or a store from another one with the command, unless it is there.
-pub(crate) fn make_once(
-    verb: &str,
-    from: &Path,
-    to: PathBuf,
-    options: &str,
-) -> anyhow::Result<PathBuf> {
-    if !to.exists() {
-        let mut command = zvf_command(verb)?;
-        let status = command.args([from, &to]).args(options.split_whitespace()).status()?;
-        ensure!(status.success(), "{} is not made: {status}", to.display());
-    }
-    Ok(to)
-}
-
 /// Builds levels of a store in place.
-fn measure_pyramid(store: &Path, words: &[&str]) -> anyhow::Result<Turn> {
+fn measure_pyramid(store: &Path, words: &[impl AsRef<OsStr>]) -> anyhow::Result<Turn> {
     measure_command(zvf_command("pyramid")?.arg("--in-place").arg(store).args(words))
 }
 
@@ -182,35 +139,6 @@ fn on_copy<T>(
     let done = work(&copy)?;
     discard(&copy)?;
     Ok(done)
-}
-
-/// Runs a command; returns its time, its peak memory and its processor time.
-pub(crate) fn measure_command(command: &mut Command) -> anyhow::Result<Turn> {
-    let (seconds, stats) = watch_command(command)?;
-    let memory = Some(stats.peak).filter(|peak| *peak > 0);
-    let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
-    Ok(Turn::from_seconds(seconds).with_cost(cost))
-}
-
-/// Runs a command; returns its seconds, and the statistics of the process just before its end.
-pub(crate) fn watch_command(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
-    let begun = Instant::now();
-    let mut child = command.spawn()?;
-    let mut stats = ProcessStats::default();
-    let status = loop {
-        // The read statistics exist only while the process runs, so the last sample is slightly
-        // early.
-        stats = read_stats(child.id()).unwrap_or(stats);
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        // Sampling takes processor time, so it is rare in long runs.
-        let pause = begun.elapsed() / 100;
-        std::thread::sleep(pause.clamp(Duration::from_micros(200), Duration::from_millis(20)));
-    };
-    let seconds = begun.elapsed().as_secs_f64();
-    ensure!(status.success(), "{status}");
-    Ok((seconds, stats))
 }
 
 /// Copies a store.

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use zvf_b2nd::{Filter, FilterSlot};
 use zvf_blosc::{Blosc2Settings, Compressor};
 use zvf_store::OpenOptions;
-use zvf_tensor::{BlockArray, BlockEdit, BlockFile, NewBlocks, Slice};
+use zvf_tensor::{AnyArray, BlockArray, BlockEdit, BlockFile, NewBlocks};
 
-use super::{Case, Effort, command_with_timeout, memory, random_box};
-use crate::peers;
+use super::{Case, Effort, command_with_timeout, memory, random_extents};
 use crate::report::{Report, Run};
+use crate::{facts, peers};
 use archives::random::Random;
 
 pub(super) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
@@ -56,7 +56,7 @@ pub(super) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
             let error = verdict["error"].as_str();
             report.check("read by the stock library", error.is_none(), error.unwrap_or_default());
             if error.is_none() {
-                check_edited(report, folder.path(), &verdict).await?;
+                check_edited(report, folder.path(), &verdict, &mut random).await?;
             }
             Ok(())
         })?;
@@ -79,30 +79,21 @@ async fn check_stock_array(
 ) -> anyhow::Result<()> {
     let path = folder.join(about["path"].as_str().context("a line without a path")?);
     let raw = fs::read(folder.join(about["raw"].as_str().context("a line without items")?))?;
-    let array = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await?;
-    report.compare("shape", &about["shape"], array.shape().to_vec());
+    let array = open_array(&path).await?;
     report.compare("item", &about["item"], array.item_size());
-    let dtype = about["dtype"].as_str();
-    report.check(
-        "dtype",
-        dtype.is_none() || array.dtype() == dtype,
-        format!("{:?}", array.dtype()),
-    );
-    let all = array.slice(&Slice::all(), &memory()).await?;
-    report.check("all", all.bytes()[..] == raw, "other items");
-    let size = array.item_size() as usize;
+    let (dtype, found) = (about["dtype"].as_str(), array.numpy_dtype());
+    let is_same = dtype.is_none() || found.as_deref() == dtype;
+    report.check("dtype", is_same, format!("{found:?}"));
     for _ in 0..BOXES {
-        let shape = array.shape().to_vec();
-        let [start, stop] = random_box(&mut random, &shape);
-        let case =
-            Case { chunk: Vec::new(), block: Vec::new(), items: raw.clone(), shape, start, stop };
-        let slice = Slice::from_bounds(&case.start, &case.stop);
-        if let Some(part) = report.ok_or_report("box", array.slice(&slice, &memory()).await) {
-            let why = format!("other items from {:?} to {:?}", case.start, case.stop);
-            report.check("box", part.bytes()[..] == case.items_in_box(size), why);
-        }
+        let (shape, size) = (facts::numbers(&about["shape"]), array.item_size() as usize);
+        Case::new(shape, size, raw.clone(), &mut random).compare(report, &array).await;
     }
     Ok(())
+}
+
+async fn open_array(path: &Path) -> zvf_error::Result<AnyArray> {
+    let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
+    opened.map(AnyArray::from_blocks)
 }
 
 /// Writes one array, and returns its contents.
@@ -114,6 +105,8 @@ async fn write_random_array(
     let dtype = random.choose(&DTYPES);
     let size: usize = dtype[2..].trim_end_matches("[s]").parse()?;
     let case = Case::random(random, size);
+    let chunk = case.random_chunk(random);
+    let block = random_extents(random, &chunk);
     let form = ["b2nd", "dir", "caterva"][random.next_below(if size > 255 { 2 } else { 3 })];
     let mut coding = random_settings(random);
     if size > 255 || form == "caterva" {
@@ -128,8 +121,7 @@ async fn write_random_array(
         first[0] -= 1;
     }
     let (items, rest) = case.items.split_at(first.iter().product::<u64>() as usize * size);
-    let mut new =
-        NewBlocks::new(&first, &case.chunk, &case.block, size as u32)?.with_coding(coding);
+    let mut new = NewBlocks::new(&first, &chunk, &block, size as u32)?.with_coding(coding);
     if form != "caterva" {
         new = new.with_dtype(dtype).with_user_metadata("about", b"\xa4zvf!")?;
     }
@@ -155,14 +147,17 @@ async fn write_random_array(
 }
 
 /// Reads an array of ours after an edit by the library.
-async fn check_edited(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
+async fn check_edited(
+    report: &mut Report,
+    folder: &Path,
+    verdict: &Value,
+    random: &mut Random,
+) -> anyhow::Result<()> {
     let name = verdict["path"].as_str().context("a verdict without a path")?;
     let raw = fs::read(folder.join(format!("{name}.after")))?;
-    let path = folder.join(name);
-    let array = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await?;
-    report.compare("shape after", &verdict["shape"], array.shape().to_vec());
-    let all = array.slice(&Slice::all(), &memory()).await?;
-    report.check("all after", all.bytes()[..] == raw, "other items");
+    let array = open_array(&folder.join(name)).await?;
+    let (shape, size) = (facts::numbers(&verdict["shape"]), array.item_size() as usize);
+    Case::new(shape, size, raw, random).compare(report, &array).await;
     Ok(())
 }
 

@@ -15,9 +15,10 @@ mod tet;
 
 use std::process::Command;
 
-use zvf_tensor::Memory;
+use serde_json::json;
+use zvf_tensor::{AnyArray, Memory};
 
-use crate::report::Run;
+use crate::report::{Report, Run};
 use archives::random::Random;
 
 /// How many arrays are exchanged, and in which format.
@@ -40,27 +41,31 @@ pub(crate) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A random array.
+/// An array, and a box in it that is not empty.
 #[derive(Clone, Debug)]
 struct Case {
     shape: Vec<u64>,
-    chunk: Vec<u64>,
-    block: Vec<u64>,
     start: Vec<u64>,
     stop: Vec<u64>,
+    /// The bytes of an item.
+    size: usize,
     items: Vec<u8>,
 }
 
 impl Case {
-    /// Returns random extents, a box that is not empty, and items of `size` bytes.
+    /// Returns an array of these items, with a random box.
+    fn new(shape: Vec<u64>, size: usize, items: Vec<u8>, random: &mut Random) -> Self {
+        let mut below = |n: u64| random.next_below(n as usize) as u64;
+        let start: Vec<u64> = shape.iter().map(|n| below(*n)).collect();
+        let stop = shape.iter().zip(&start).map(|(n, at)| at + 1 + below(n - at)).collect();
+        Self { shape, start, stop, size, items }
+    }
+
+    /// Returns random extents and items of `size` bytes.
     fn random(random: &mut Random, size: usize) -> Self {
         let rank = 1 + random.next_below(8);
         let max_extent = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
-        let extents = |max: u64, random: &mut Random| 1 + random.next_below(max as usize) as u64;
-        let shape: Vec<u64> = (0..rank).map(|_| extents(max_extent, random)).collect();
-        let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
-        let block = chunk.iter().map(|n| extents(*n, random)).collect();
-        let [start, stop] = random_box(random, &shape);
+        let shape = random_extents(random, &vec![max_extent; rank]);
         let count = shape.iter().product::<u64>() as usize;
         let kind = random.next_below(3);
         let mut items = vec![0; count * size];
@@ -71,23 +76,28 @@ impl Case {
                 _ => {} // zeros
             }
         }
-        Self { shape, chunk, block, start, stop, items }
+        Self::new(shape, size, items, random)
+    }
+
+    /// Returns random extents of chunks, some of them larger than the array.
+    fn random_chunk(&self, random: &mut Random) -> Vec<u64> {
+        random_extents(random, &self.shape.iter().map(|n| n + 2).collect::<Vec<_>>())
     }
 
     /// Returns a step for each axis.
     fn random_steps(&self, random: &mut Random) -> Vec<u64> {
-        self.shape.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect()
+        random_extents(random, &self.shape)
     }
 
     /// Returns the items of the box.
-    fn items_in_box(&self, size: usize) -> Vec<u8> {
-        self.items_at_steps(size, &vec![1; self.shape.len()])
+    fn items_in_box(&self) -> Vec<u8> {
+        self.items_at_steps(&vec![1; self.shape.len()])
     }
 
     /// Returns every n-th item of the box along each axis.
-    fn items_at_steps(&self, size: usize, steps: &[u64]) -> Vec<u8> {
+    fn items_at_steps(&self, steps: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
-        for (place, item) in self.items.chunks_exact(size).enumerate() {
+        for (place, item) in self.items.chunks_exact(self.size).enumerate() {
             let mut rest = place as u64;
             let mut inside = true;
             for axis in (0..self.shape.len()).rev() {
@@ -102,14 +112,25 @@ impl Case {
         }
         out
     }
+
+    /// Compares the shape, all items and those of the box with what zvf reads.
+    async fn compare(&self, report: &mut Report, array: &AnyArray) {
+        let Self { shape, start, stop, .. } = self;
+        report.compare("shape", &json!(shape), array.shape().to_vec());
+        let all = array.read(&vec![0; shape.len()], shape, &memory()).await;
+        if let Some(all) = report.ok_or_report("all", all) {
+            report.check("all", all[..] == self.items, "other items");
+        }
+        if let Some(part) = report.ok_or_report("box", array.read(start, stop, &memory()).await) {
+            let is_same = part[..] == self.items_in_box();
+            report.check("box", is_same, format!("other items from {start:?} to {stop:?}"));
+        }
+    }
 }
 
-/// Returns the corners of a box that is not empty.
-fn random_box(random: &mut Random, shape: &[u64]) -> [Vec<u64>; 2] {
-    let mut below = |n: u64| random.next_below(n as usize) as u64;
-    let start: Vec<u64> = shape.iter().map(|n| below(*n)).collect();
-    let stop = shape.iter().zip(&start).map(|(n, at)| at + 1 + below(n - at)).collect();
-    [start, stop]
+/// Returns extents from 1 up to these.
+fn random_extents(random: &mut Random, largest: &[u64]) -> Vec<u64> {
+    largest.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect()
 }
 
 /// Returns a command that is killed after `seconds`.

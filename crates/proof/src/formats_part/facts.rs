@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zvf_convert::Format;
 use zvf_convert::read::{self, Input, Polygons, ReadOptions};
-use zvf_convert::write::{CollectedPieces, WriteOptions};
+use zvf_convert::write::{CollectedPieces, FormatOptions};
 use zvf_error::Error;
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::Header;
@@ -42,7 +42,7 @@ impl Facts {
     ) -> Result<Self, Error> {
         let options = ReadOptions { polygons, ..options(path, format, kind) };
         let reader = read::open(Input::path(path), format, &options)?;
-        let options = WriteOptions { memory: u64::MAX, ..WriteOptions::default() };
+        let options = FormatOptions { memory: u64::MAX, ..FormatOptions::default() };
         let mut all = CollectedPieces::new(reader.header(), &options, "the test");
         for piece in reader {
             all.push(piece?)?;

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 use zvf_convert::Format;
-use zvf_convert::read::{Polygons, Reader};
-use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_convert::read::{FileReader, Polygons};
+use zvf_convert::write::{self, FormatOptions, Target};
 use zvf_format::Class;
 
 use crate::corpus;
@@ -97,7 +97,7 @@ fn unpack(folder: &Path, name: &str, to: &Path) -> anyhow::Result<PathBuf> {
 
 /// Copies everything that is read into a new file of a format, or a folder; returns what is lost.
 fn write_copy(
-    reader: Reader,
+    reader: FileReader,
     format: Format,
     to: &Path,
     as_folder: bool,
@@ -108,7 +108,7 @@ fn write_copy(
     } else {
         Target::file(fs::File::create_new(to)?)
     };
-    let writer = write::open(format, target, &WriteOptions::default())?;
+    let writer = write::open(format, target, &FormatOptions::default())?;
     Ok(write::copy(reader, writer)?.losses.iter().map(ToString::to_string).collect())
 }
 

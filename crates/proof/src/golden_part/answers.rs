@@ -1,12 +1,12 @@
 //! Queries of whole levels, objects and groups.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Columns, Order, Query, Reader};
 
 use super::Asked;
 use crate::contents;
-use crate::facts::{self, Rows, given, list, members, or_error, skipped};
+use crate::facts::{self, Rows, describe_each, given, list, members, or_error, skipped};
 
 /// Returns the answers for a whole level, for objects and for groups.
 pub(super) async fn describe_answers(expected: &Value, source: Asked<'_>) -> Value {
@@ -39,11 +39,10 @@ async fn describe_answer(
     let ordered = kind.is_chain() || (of_objects && !kind.has_links());
     let query = if ordered { query.order(Order::Objects) } else { query };
     let columns = list_columns(expected);
-    let mut strings = Map::new();
-    for (name, _) in members(&expected["strings"]) {
-        strings
-            .insert(name.to_owned(), or_error(digest_strings(name, source.reader, &query).await));
-    }
+    let strings = describe_each(&expected["strings"], async |name, _| {
+        digest_strings(name, source.reader, &query).await
+    });
+    let strings = strings.await;
     let query = query.columns(Columns::Named(columns.clone()));
     let answer = source.reader.run(&query).await?;
     let batch = &answer.batch;
@@ -51,12 +50,10 @@ async fn describe_answer(
     if kind == Kind::Line {
         rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
     }
-    let mut attributes = Map::new();
-    for (name, _) in members(&expected["attributes"]) {
+    let attributes = describe_each(&expected["attributes"], async |name, _| {
         let found = batch.field(name).map(|field| Rows::from_column(&field.column));
-        let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
-        attributes.insert(name.to_owned(), json!(found));
-    }
+        Ok(json!(found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}))))
+    });
     let mut joined = positions_with_columns(batch, &columns).to_json();
     joined["attributes"] = given();
     let elements = match answer.complete {
@@ -73,7 +70,7 @@ async fn describe_answer(
         "rows": rows.to_json(),
         "nodes": rows.to_json(),
         "joined": joined,
-        "attributes": attributes,
+        "attributes": attributes.await,
         "strings": strings,
         "polylines": lengths().count(),
         "vertices": batch.len(),

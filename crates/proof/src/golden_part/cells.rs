@@ -8,7 +8,7 @@ use zvf_store::Caching;
 
 use super::add_facts;
 use crate::contents::{Cell, LevelContents, Rowset};
-use crate::facts::{self, Rows, given, list, members, or_error};
+use crate::facts::{self, Rows, describe_each, given, list, members, or_error};
 use crate::report::Report;
 
 /// Returns the list of chunks, and the grid.
@@ -168,13 +168,9 @@ fn first_rows(contents: &LevelContents, values: &[Column], like: &Value) -> Vec<
 }
 
 /// Returns the columns of fragments, in the expected chunks.
-pub(super) async fn describe_fragment_columns(
-    level: &LevelReader,
-    expected: &Value,
-) -> anyhow::Result<Value> {
-    let mut all = Map::new();
-    for (name, expected) in members(expected) {
-        let Some(attribute) = level.fragment_attribute(name).await? else { continue };
+pub(super) async fn describe_fragment_columns(level: &LevelReader, expected: &Value) -> Value {
+    let column = async |name: &str, expected: &Value| -> anyhow::Result<Value> {
+        let attribute = level.fragment_attribute(name).await?.context("no such attribute")?;
         let mut cells = Vec::new();
         for cell in list(&expected["cells"]) {
             let keys = [parse_key(&cell["chunk"])];
@@ -188,9 +184,9 @@ pub(super) async fn describe_fragment_columns(
             });
         }
         let (dtype, width) = (attribute.dtype().to_string(), attribute.width());
-        all.insert(name.to_owned(), json!({"dtype": dtype, "ncols": width, "cells": cells}));
-    }
-    Ok(all.into())
+        Ok(json!({"dtype": dtype, "ncols": width, "cells": cells}))
+    };
+    describe_each(expected, column).await
 }
 
 pub(super) fn parse_key(value: &Value) -> ChunkKey {

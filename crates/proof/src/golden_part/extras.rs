@@ -8,7 +8,7 @@ use zvf_store::{Caching, Store};
 
 use super::tables;
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, Rows, exact, given, list, members};
+use crate::facts::{self, Rows, describe_each, exact, given, list, members};
 use crate::report::Report;
 
 /// Returns parametric objects, with their groups and values.
@@ -39,15 +39,13 @@ pub(super) async fn describe_headers(
     expected: &Value,
 ) -> anyhow::Result<Value> {
     let names = zvf_model::header_names(store).await?;
-    let expected: Vec<&str> = members(expected).map(|(name, _)| name).collect();
     if names.complete {
+        let expected: Vec<&str> = members(expected).map(|(name, _)| name).collect();
         report.compare("headers", &json!(expected), names.names);
     }
-    let mut found = Map::new();
-    for name in expected {
-        found.insert(name.to_owned(), exact(json!(zvf_model::header(store, name).await?)));
-    }
-    Ok(found.into())
+    let header =
+        async |name: &str, _: &Value| Ok(exact(json!(zvf_model::header(store, name).await?)));
+    Ok(describe_each(expected, header).await)
 }
 
 /// Returns the expected geometries of one level.

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_model::{LevelReader, LinkFamily, LinkRecords};
+use zvf_model::{Column, LevelReader, LinkAttribute, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
 use super::leave_rest;
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, Rows, given, members, or_error, skipped};
+use crate::facts::{self, Rows, describe_each, given, members, or_error, skipped};
 
 /// Returns the links between chunks of families A and B.
 pub(super) async fn describe_links_between_chunks(
@@ -44,20 +44,16 @@ struct Record {
 
 /// Returns the expected families of a level, and the values of their records within chunks.
 pub(super) async fn describe_links(contents: &LevelContents, expected: &Value) -> Value {
-    let (mut links, mut values) = (Map::new(), Map::new());
-    for (delta, expected) in members(&expected["links"]) {
-        let family = describe_family(contents, delta, expected).await;
-        links.insert(delta.to_owned(), or_error(family));
-    }
-    for (name, deltas) in members(&expected["link_attributes"]) {
-        let mut of_name = Map::new();
-        for (delta, _) in members(deltas) {
-            let found = describe_intra_values(&contents.reader, name, delta).await;
-            of_name.insert(delta.to_owned(), or_error(found));
-        }
-        values.insert(name.to_owned(), of_name.into());
-    }
-    json!({"links": links, "link_attributes": values})
+    let links = describe_each(&expected["links"], async |delta, expected| {
+        describe_family(contents, delta, expected).await
+    });
+    let values = describe_each(&expected["link_attributes"], async |name, deltas| {
+        let of_delta = async |delta: &str, _: &Value| {
+            describe_intra_values(&contents.reader, name, delta).await
+        };
+        Ok(describe_each(deltas, of_delta).await)
+    });
+    json!({"links": links.await, "link_attributes": values.await})
 }
 
 async fn open_family(level: &LevelReader, delta: &str) -> anyhow::Result<LinkFamily> {
@@ -101,20 +97,19 @@ pub(crate) async fn describe_family(
     let positions = endpoint_positions(&all, contents).map(|rows| rows.sha256_sorted());
     found["records"][ENDPOINTS] = or_error(positions);
     found[ENDPOINTS] = found["records"][ENDPOINTS].clone();
-    let mut values = Map::new();
+    found["attributes"] = json!({});
     for (name, _) in members(&expected["attributes"]) {
-        let found = describe_values(&family, name, &parts, &rows_from_records(&all)).await;
-        values.insert(name.to_owned(), or_error(found));
+        let values = describe_values(&family, name, &parts, &rows_from_records(&all)).await;
+        found["attributes"][name] = or_error(values);
     }
-    found["attributes"] = values.into();
     Ok(found)
 }
 
 /// The records of one segment: the ordered positions of its cells, and their contents.
-type Part = (Vec<usize>, Vec<LinkRecords>);
+type SegmentRecords = (Vec<usize>, Vec<LinkRecords>);
 
 /// Returns every record of a family in its order, and the records by segment.
-async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
+async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<SegmentRecords>)> {
     let (mut all, mut parts) = (Vec::new(), Vec::new());
     for segment in family.segments() {
         let places = segment.cells().await?.cell_order();
@@ -178,19 +173,34 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
     Ok(Rows(found))
 }
 
+/// Returns an attribute, and its values by cell, with the chunks that the records of each join.
+async fn read_values(
+    family: &LinkFamily,
+    name: &str,
+    parts: &[SegmentRecords],
+) -> anyhow::Result<(LinkAttribute, Vec<(Vec<ChunkKey>, Option<Column>)>)> {
+    let attribute = family.attribute(name).await?.context("no such attribute")?;
+    let mut found = Vec::new();
+    for (number, (places, cells)) in parts.iter().enumerate() {
+        let listed = family.segments()[number].cells().await?;
+        let columns = attribute.values(number, places, cells, Caching::Once).await;
+        for (place, column) in places.iter().zip(columns) {
+            found.push((listed.chunks(*place)?.to_vec(), column?));
+        }
+    }
+    Ok((attribute, found))
+}
+
 async fn describe_values(
     family: &LinkFamily,
     name: &str,
-    parts: &[Part],
+    parts: &[SegmentRecords],
     records: &Rows,
 ) -> anyhow::Result<Value> {
-    let attribute = family.attribute(name).await?.context("no such attribute")?;
+    let (attribute, values) = read_values(family, name, parts).await?;
     let mut rows = Vec::new();
-    for (segment, (places, cells)) in parts.iter().enumerate() {
-        for column in attribute.values(segment, places, cells, Caching::Once).await {
-            let column = column?.context("a segment without values")?;
-            rows.extend(column.rows().map(<[u8]>::to_vec));
-        }
+    for (_, column) in values {
+        rows.extend(Rows::from_column(&column.context("a segment without values")?).0);
     }
     let rows = Rows(rows);
     Ok(json!({
@@ -211,20 +221,12 @@ async fn describe_intra_values(
     delta: &str,
 ) -> anyhow::Result<Value> {
     let family = open_family(level, delta).await?;
-    let attribute = family.attribute(name).await?.context("no such attribute")?;
     let (_, parts) = read_records(&family).await?;
-    let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
-    for (number, (places, cells)) in parts.iter().enumerate() {
-        let listed = family.segments()[number].cells().await?;
-        let columns = attribute.values(number, places, cells, Caching::Once).await;
-        for (place, column) in places.iter().zip(columns) {
-            let (chunks, column) = (listed.chunks(*place)?, column?);
-            let values: Option<Vec<u8>> =
-                column.map(|column| column.rows().flatten().copied().collect());
-            let is_within = chunks.iter().all(|chunk| *chunk == chunks[0]);
-            found.extend(values.filter(|_| is_within).map(|values| (chunks[0], values)));
-        }
-    }
+    let (_, values) = read_values(&family, name, &parts).await?;
+    let is_within = |chunks: &[ChunkKey]| chunks.iter().all(|chunk| *chunk == chunks[0]);
+    let within = values.into_iter().filter(|(chunks, _)| is_within(chunks));
+    let mut found: Vec<(ChunkKey, Vec<u8>)> =
+        within.filter_map(|(chunks, column)| Some((chunks[0], column?.bytes().to_vec()))).collect();
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
     Ok(json!({
         "cells": found.len(),

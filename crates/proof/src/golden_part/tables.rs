@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use zvf_error::Result;
 use zvf_model::{Groups, Members, RowAttribute};
 
-use crate::facts::{self, Rows, list, members, or_error};
+use crate::facts::{self, Rows, describe_each, list};
 
 /// Returns groups, and the expected values of objects and of groups. `attribute` gives the values,
 /// of groups or of objects.
@@ -20,14 +20,11 @@ pub(super) async fn describe_tables(
         found.insert("groups".to_owned(), all.iter().map(members_to_json).collect());
     }
     for (part, of_groups) in [("object_attributes", false), ("group_attributes", true)] {
-        let mut values = Map::new();
-        for (name, expected) in members(&expected[part]) {
+        let values = describe_each(&expected[part], async |name, expected| {
             let attribute = attribute(of_groups, name).await?;
-            let attribute = attribute.with_context(|| format!("no {part}/{name}"))?;
-            let described = describe_values(&attribute, expected).await;
-            values.insert(name.to_owned(), or_error(described));
-        }
-        found.insert(part.to_owned(), values.into());
+            Ok(describe_values(&attribute.context("no such attribute")?, expected).await?)
+        });
+        found.insert(part.to_owned(), values.await);
     }
     Ok(found.into())
 }

@@ -35,11 +35,7 @@ pub(super) async fn compare_levels(report: &mut Report, case: &Case) -> anyhow::
             report.compare(&what, &expected, found);
         }
         if let Ok(Node::Array(doc)) = Node::parse(expected.to_string().as_bytes()) {
-            let expected = read_payloads(&theirs, node, &doc).await?;
-            match read_payloads(&ours, node, &doc).await {
-                Ok(found) => report.compare_payloads(node, &expected, &found),
-                Err(error) => report.fail(node, error),
-            }
+            compare_array(report, [&theirs, &ours], node, &doc).await?;
         }
     }
     Ok(())
@@ -59,8 +55,22 @@ fn is_link_of_level_0(node: &str) -> bool {
     delta != 0 && (level == 0 || level + delta == 0)
 }
 
+/// Compares the contents of an array of both stores.
+pub(crate) async fn compare_array(
+    report: &mut Report,
+    [theirs, ours]: [&Store; 2],
+    node: &str,
+    doc: &ArrayDoc,
+) -> anyhow::Result<()> {
+    let expected = read_payloads(theirs, node, doc).await?;
+    if let Some(found) = report.ok_or_report(node, read_payloads(ours, node, doc).await) {
+        report.compare_payloads(node, &expected, &found);
+    }
+    Ok(())
+}
+
 /// Returns the paths of all nodes.
-fn list_nodes(store: &Path) -> BTreeSet<String> {
+pub(crate) fn list_nodes(store: &Path) -> BTreeSet<String> {
     let files = archives::tree(store).into_keys();
     let folders = files.filter_map(|path| Some(path.strip_suffix("zarr.json")?.to_owned()));
     folders.map(|folder| folder.trim_end_matches('/').to_owned()).collect()

@@ -13,7 +13,7 @@
 //! For a 64-bit level 0 zarr-vectors writes wrong links to other levels, which are not compared.
 
 mod additive;
-mod comparison;
+pub(crate) mod comparison;
 mod our_levels;
 
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ use zvf_store::{OpenOptions, Store};
 use crate::corpus;
 use crate::golden_part;
 use crate::report::Run;
-use services::{Place, Service};
+use services::{ServerFolder, Service};
 
 /// Tests every available server, or those with `servers` in their names, with every store of
 /// `folder`. A server that takes minutes to build is built only if `build` allows it.
@@ -38,7 +38,7 @@ pub(crate) fn run(
             continue;
         }
         let scratch = archives::scratch();
-        let service = match start(Place { scratch: scratch.path(), build }) {
+        let service = match start(ServerFolder { scratch: scratch.path(), build }) {
             Ok(service) => service,
             Err(error) => {
                 run.skip_because(format!("{name} cannot be had here: {error:#}"));

@@ -37,12 +37,12 @@ impl Service {
 
 /// The folder of a server, and whether a missing one may be built.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ServerFolder<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) build: bool,
 }
 
-type Start = fn(Place<'_>) -> anyhow::Result<Service>;
+type Start = fn(ServerFolder<'_>) -> anyhow::Result<Service>;
 
 /// Every server, by its name in reports.
 pub(crate) const ALL: [(&str, Start); 5] = [
@@ -54,7 +54,7 @@ pub(crate) const ALL: [(&str, Start); 5] = [
 ];
 
 /// Starts a server of plain files with ranges.
-fn start_http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+fn start_http(ServerFolder { scratch, .. }: ServerFolder<'_>) -> anyhow::Result<Service> {
     let port = peers::find_free_port()?;
     let root = scratch.join("files");
     fs::create_dir(&root)?;
@@ -79,7 +79,7 @@ fn start_http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
 }
 
 /// Starts moto, the most common emulator of S3.
-fn start_s3(_place: Place<'_>) -> anyhow::Result<Service> {
+fn start_s3(_place: ServerFolder<'_>) -> anyhow::Result<Service> {
     let python = peers::install_python("moto", &["moto[server]"])?;
     let port = peers::find_free_port()?;
     let program = python.with_file_name("moto_server");
@@ -109,7 +109,7 @@ fn s3_options(port: u16, region: &str, key: &str, secret: &str) -> Vec<(String, 
 
 /// Starts an emulator of Google Cloud Storage from this workspace, since the packaged ones
 /// implement another of its interfaces.
-fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+fn start_gcs(ServerFolder { scratch, .. }: ServerFolder<'_>) -> anyhow::Result<Service> {
     let port = peers::find_free_port()?;
     let script = peers::script_path("cloud_double.py").display().to_string();
     let server = peers::start_server("python3", port, [script, port.to_string()])?;
@@ -129,7 +129,7 @@ fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
 }
 
 /// Starts the vendor's emulator of Azure Blob Storage.
-fn start_azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+fn start_azure(ServerFolder { scratch, .. }: ServerFolder<'_>) -> anyhow::Result<Service> {
     let commands = peers::install_node_package("azurite")?;
     let location = scratch.display().to_string();
     let number = peers::find_free_port()?;
@@ -151,7 +151,7 @@ fn start_azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
 }
 
 /// Starts a production server with the interface of S3.
-fn start_garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
+fn start_garage(ServerFolder { scratch, build }: ServerFolder<'_>) -> anyhow::Result<Service> {
     let program = match peers::find_on_path("garage") {
         Some(program) => program,
         None => {

@@ -19,7 +19,7 @@ pub(crate) struct Case {
     kind: Kind,
     axes: usize,
     owned: bool,
-    ids: &'static [i64],
+    ids: Vec<i64>,
     options: Vec<String>,
     /// Kinds in the same store: the first is written as if it were alone, these beside it.
     beside: Vec<Kind>,
@@ -50,7 +50,7 @@ fn list_part(part: &str) -> Vec<(String, Case)> {
                 let options: Vec<String> = texts(options).collect();
                 let name = format!("{part}_{names}_{owners}_{axes}d_{}", options.join("_"));
                 let is_sparse = options.iter().any(|option| option == "sparse");
-                let ids: &[i64] = if is_sparse { &[7, 2, 900, -1] } else { &[0, 1, 2, 3] };
+                let ids = if is_sparse { vec![7, 2, 900, -1] } else { vec![0, 1, 2, 3] };
                 let (kind, beside) = (kinds[0], kinds[1..].to_vec());
                 cases.push((name, Case { kind, axes, owned, ids, options, beside }));
             }
@@ -108,48 +108,23 @@ impl Case {
             _ if self.has_option("empty") => vec![9, 0, 12, 5],
             _ => vec![9, 4, 12, 5],
         };
-        let rows: usize = counts.iter().sum();
-        let point = |random: &mut Random| -> Vec<f64> {
-            (0..self.axes).map(|_| f64::from(random.next_below(200) as u32) * 0.25 - 20.0).collect()
-        };
-        let points: Vec<Vec<f64>> = (0..rows).map(|_| point(&mut random)).collect();
+        let points = self.make_points(&counts, 200, &mut random);
+        let rows = points.len();
         let label: Vec<&str> = (0..rows).map(|_| ["a", "b"][random.next_below(2)]).collect();
         let objects: Vec<i64> =
             self.ids.iter().zip(&counts).flat_map(|(id, n)| std::iter::repeat_n(*id, *n)).collect();
         let elements = self.make_elements(&counts, &mut random);
-        let width = elements.first().map_or(2, Vec::len);
-
-        let flat = points.iter().flatten();
-        let positions = if self.has_option("float64") {
-            new_column("float64", self.axes, flat.flat_map(|x| x.to_le_bytes()).collect())
-        } else {
-            new_column("float32", self.axes, flat.flat_map(|x| (*x as f32).to_le_bytes()).collect())
-        };
+        let weighted = self.kind != Kind::Skeleton || self.has_option("explicit");
         let numbers = (0..rows as u32).flat_map(u32::to_le_bytes).collect();
         let vector = (0..rows * 2).flat_map(|n| (n as f32).to_le_bytes()).collect();
         let labels = label.iter().flat_map(|text| u32::from(text.as_bytes()[0]).to_le_bytes());
-        let mut batch = Batch::new(self.kind, positions);
+        let mut batch = self.make_batch(&counts, &points, &elements, weighted);
         for (name, dtype, width, bytes) in [
             ("n", "uint32", 1, numbers),
             ("v", "float32", 2, vector),
             ("label", "<U1", 1, labels.collect()),
         ] {
             batch = batch.with_field(Field::new(name, new_column(dtype, width, bytes))).unwrap();
-        }
-        if self.owned {
-            let offsets = (0..=counts.len()).map(|n| counts[..n].iter().sum()).collect();
-            let ids = self.ids.iter().copied().map(ObjectId).collect();
-            batch = batch.with_parts(Parts::new(offsets, ids).unwrap()).unwrap();
-        }
-        let weighted = self.kind != Kind::Skeleton || self.has_option("explicit");
-        if self.kind.has_links() {
-            let mut all = Elements::new(width, elements.concat()).unwrap();
-            if weighted {
-                let weight = (0..elements.len() as u16).flat_map(u16::to_le_bytes).collect();
-                all =
-                    all.with_field(Field::new("weight", new_column("uint16", 1, weight))).unwrap();
-            }
-            batch = batch.with_elements(all).unwrap();
         }
         let options = WriteOptions { compat: self.has_option("compat"), ..WriteOptions::default() };
         let path = folder.join(format!("{name}.zarrvectors"));
@@ -186,30 +161,53 @@ impl Case {
     /// Returns geometry of a further kind, whose objects have ids from `first` on, and its
     /// description.
     fn make_geometry(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
-        let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
-        let rows: usize = counts.iter().sum();
-        let points: Vec<Vec<f32>> = (0..rows)
-            .map(|_| (0..self.axes).map(|_| random.next_below(300) as f32 * 0.25 - 30.0).collect())
-            .collect();
-        let flat = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
-        let ids: Vec<ObjectId> = (first..first + 3).map(ObjectId).collect();
-        let parts = Parts::new(vec![0, counts[0], counts[0] + counts[1], rows], ids).unwrap();
-        let mut batch =
-            Batch::new(kind, new_column("float32", self.axes, flat)).with_parts(parts).unwrap();
-        let alone = Self {
-            kind,
-            axes: self.axes,
-            owned: true,
-            ids: &[],
-            options: Vec::new(),
-            beside: Vec::new(),
-        };
+        let (ids, options, beside) = ((first..first + 3).collect(), Vec::new(), Vec::new());
+        let alone = Self { kind, axes: self.axes, owned: true, ids, options, beside };
+        let counts = if kind == Kind::Line { [2, 2, 2] } else { [3, 7, 4] };
+        let points = alone.make_points(&counts, 300, random);
         let elements = alone.make_elements(&counts, random);
-        if kind.has_links() {
-            let elements = Elements::new(elements[0].len(), elements.concat()).unwrap();
-            batch = batch.with_elements(elements).unwrap();
-        }
+        let batch = alone.make_batch(&counts, &points, &elements, false);
         (batch, json!({"kind": kind.token(), "positions": points}))
+    }
+
+    /// Returns random vertices of objects with these numbers of them.
+    fn make_points(&self, counts: &[usize], side: usize, random: &mut Random) -> Vec<Vec<f64>> {
+        let mut coordinate = || random.next_below(side) as f64 * 0.25 - side as f64 * 0.1;
+        let rows = 0..counts.iter().sum();
+        rows.map(|_| (0..self.axes).map(|_| coordinate()).collect()).collect()
+    }
+
+    /// Returns vertices, the objects that own them, and elements.
+    fn make_batch(
+        &self,
+        counts: &[usize],
+        points: &[Vec<f64>],
+        elements: &[Vec<usize>],
+        weighted: bool,
+    ) -> Batch {
+        let flat = points.iter().flatten();
+        let positions = if self.has_option("float64") {
+            new_column("float64", self.axes, flat.flat_map(|x| x.to_le_bytes()).collect())
+        } else {
+            new_column("float32", self.axes, flat.flat_map(|x| (*x as f32).to_le_bytes()).collect())
+        };
+        let mut batch = Batch::new(self.kind, positions);
+        if self.owned {
+            let offsets = (0..=counts.len()).map(|n| counts[..n].iter().sum()).collect();
+            let ids = self.ids.iter().copied().map(ObjectId).collect();
+            batch = batch.with_parts(Parts::new(offsets, ids).unwrap()).unwrap();
+        }
+        if self.kind.has_links() {
+            let width = elements.first().map_or(2, Vec::len);
+            let mut all = Elements::new(width, elements.concat()).unwrap();
+            if weighted {
+                let weight = (0..elements.len() as u16).flat_map(u16::to_le_bytes).collect();
+                all =
+                    all.with_field(Field::new("weight", new_column("uint16", 1, weight))).unwrap();
+            }
+            batch = batch.with_elements(all).unwrap();
+        }
+        batch
     }
 
     /// Returns edges and faces within each object; those of a skeleton go from child to parent.

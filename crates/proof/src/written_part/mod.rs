@@ -10,19 +10,17 @@
 pub(crate) mod cases;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context;
-use object_store::memory::InMemory;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Dtype, Node};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelReader, ObjectId, Parts};
-use zvf_store::{OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::input::Input;
+use crate::pyramid_part::comparison::{compare_array, list_nodes};
 use crate::report::{Report, Run};
-use crate::{contents, corpus, peers};
+use crate::{corpus, peers};
 
 /// Writes every case, and has it read.
 pub(crate) fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
@@ -61,32 +59,31 @@ async fn compare_twin(report: &mut Report, folder: &Path, input: &Input) -> anyh
     let theirs = corpus::open(&folder.join("store.zarrvectors")).await?;
     let level = LevelReader::open(&theirs, zvf_model::LevelId(0)).await?;
     let kind = level.kinds().first().copied().context("a store of no kind")?;
-    let memory: Arc<InMemory> = Arc::default();
-    let options = WriteOptions { compat: true, ..WriteOptions::default() };
-    let writer =
-        Writer::in_object_store(memory.clone(), "twin", copy_schema(&level, kind)?, options);
-    let mut writer = writer.await?;
-    let batch = read_batch(input, level.dtype(), kind)?;
-    let finished = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
-        writer.push(&batch)?;
-        tokio::runtime::Handle::current().block_on(writer.finish())?;
-        Ok(())
-    });
-    finished.await??;
-    let ours = Store::from_object_store(memory, &"twin".into(), OpenOptions::default()).await?;
-    let (expected, found) = (theirs.level(0).await?, ours.level(0).await?);
-    for path in list_arrays(&theirs).await? {
-        // zarr-vectors stores fragment numbers instead of rows.
-        if kind == Kind::Line && path.starts_with("links") {
-            report.skip("links of lines: those of the reference name fragments");
+    let twin = folder.join("twin.zarrvectors");
+    let build = corpus::unsynced_options();
+    let options = WriteOptions { compat: true, build, ..WriteOptions::default() };
+    let schema = copy_schema(&level, kind)?;
+    let mut writer = Writer::create(&twin.to_string_lossy(), schema, options).await?;
+    writer.push(&read_batch(input, level.dtype(), kind)?)?;
+    writer.finish().await?;
+    let stores = [&theirs, &corpus::open(&twin).await?];
+    for node in list_nodes(&folder.join("store.zarrvectors")) {
+        // Links to other levels are not part of the input.
+        let is_of_level = node
+            .strip_prefix("0/")
+            .is_some_and(|below| !below.starts_with("links/") || below.starts_with("links/0/"));
+        let Some(Node::Array(doc)) = theirs.nodes().node(&node).await?.as_deref().cloned() else {
             continue;
+        };
+        let is_compared = doc.nonempty_chunks.is_some() || node == "0/object_index/manifests";
+        if is_of_level && is_compared {
+            // zarr-vectors stores fragment numbers instead of rows.
+            match kind == Kind::Line && node.starts_with("0/links") {
+                true => report.skip("links of lines: those of the reference name fragments"),
+                false => compare_array(report, stores, &node, &doc).await?,
+            }
         }
-        let payloads = contents::read_cells(&expected, &path).await?;
-        report.compare_payloads(&path, &payloads, &contents::read_cells(&found, &path).await?);
     }
-    let path = "object_index/manifests";
-    let rows = contents::read_rows(&expected, path).await?;
-    report.compare_payloads("manifest", &rows, &contents::read_rows(&found, path).await?);
     Ok(())
 }
 
@@ -137,22 +134,4 @@ fn column_of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<
         dtype => anyhow::bail!("no numbers of type {dtype} are written"),
     };
     Ok(Column::new(dtype, width as u32, bytes.into())?)
-}
-
-/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not
-/// part of the input.
-async fn list_arrays(store: &Store) -> anyhow::Result<Vec<String>> {
-    let mut arrays = Vec::new();
-    for (key, _) in store.nodes().objects("0").await? {
-        let Some(path) = key.as_str().strip_suffix("/zarr.json") else { continue };
-        let Some(Node::Array(doc)) = store.nodes().node(path).await?.as_deref().cloned() else {
-            continue;
-        };
-        let below = path.strip_prefix("0/").unwrap_or(path);
-        let other_level = below.starts_with("links/") && !below.starts_with("links/0/");
-        if doc.nonempty_chunks.is_some() && !other_level {
-            arrays.push(below.to_owned());
-        }
-    }
-    Ok(arrays)
 }

@@ -25,7 +25,7 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
 use zvf_model::LevelId;
 use zvf_query::{Query, Reader};
-use zvf_validate::{Observer, Options, validate};
+use zvf_validate::{Checks, Observer, validate};
 
 use super::{
     NAME, apply_committed, commit_lines, create_backend, list_files, open_in_backend,
@@ -124,74 +124,64 @@ fn repeat_puts(files: &Tree, report: &mut Report) -> anyhow::Result<()> {
         let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
         let conditions =
             Conditions { if_none_match, if_match, tags_are_of_bytes, ..Conditions::default() };
-        for is_undone in [false, true] {
-            let mut nth = 0;
-            while let Some(checked) = repeat_put(files, conditions, is_undone, nth)? {
-                let what = format!("{conditions:?}, undone: {is_undone}, put {nth}");
-                report.count(checked.context(what));
-                nth += 1;
+        let create = || {
+            let backend = create_backend(files);
+            backend.set_conditions(conditions);
+            backend
+        };
+        // A first run counts the requests.
+        let counted = create();
+        if let Err(error) = commit_lines(&place_in_backend(&counted), &set_counter(0, 0, 1)) {
+            let is_right = error.class == Class::Unsupported;
+            report.check(is_right, || format!("{conditions:?}: {error}"));
+            continue;
+        }
+        let requests = counted.requests();
+        let puts = requests.iter().enumerate().filter(|(_, request)| request.what == "put");
+        for (nth, request) in puts {
+            for is_undone in [false, true] {
+                let reads_log = is_undone && tags_are_of_bytes;
+                let checked = repeat_put(&create(), nth, is_undone, reads_log);
+                report.count(checked.with_context(|| {
+                    format!("{conditions:?}, undone: {is_undone}, put of {}", request.path)
+                }));
             }
         }
     }
     Ok(())
 }
 
-/// Returns `None` when the commit has fewer puts.
+/// Repeats the request with this number.
 fn repeat_put(
-    files: &Tree,
-    conditions: Conditions,
-    is_undone: bool,
+    backend: &Arc<FaultStore>,
     nth: usize,
-) -> anyhow::Result<Option<anyhow::Result<()>>> {
-    let backend = create_backend(files);
-    backend.set_conditions(conditions);
-    let slow = Arc::new(backend.new_client());
-    // A first run counts the requests.
-    let counted = create_backend(files);
-    counted.set_conditions(conditions);
-    let first = commit_lines(&place_in_backend(&counted), &set_counter(0, 0, 1));
-    let requests = counted.requests();
-    let puts = requests.iter().enumerate().filter(|(_, request)| request.what == "put");
-    let Some((at, request)) = puts.map(|(at, request)| (at, request.path.clone())).nth(nth) else {
-        return Ok(None);
-    };
-    if let Err(error) = first {
-        let is_right = error.class == Class::Unsupported;
-        return Ok((nth == 0).then(|| if is_right { Ok(()) } else { Err(error.into()) }));
-    }
-    slow.plan(at, Fault::Repeated);
+    is_undone: bool,
+    reads_log: bool,
+) -> anyhow::Result<()> {
+    let (slow, place) = (Arc::new(backend.new_client()), place_in_backend(backend));
+    slow.plan(nth, Fault::Repeated);
     commit_lines(&place_in_backend(&slow), &set_counter(0, 0, 1))?;
-    let place = place_in_backend(&backend);
+    let set = json!({"op": "object.set", "objects": [0], "values": {"counter": 2}});
     match is_undone {
         true => drop(undo(&place, Undo::Last(1), &CommitOptions::default())?),
-        false => drop(commit_lines(
-            &place,
-            &[json!({"op": "object.set", "objects": [0], "values": {"counter": 2}})],
-        )?),
+        false => drop(commit_lines(&place, &[set])?),
     }
-    let expected = list_files(&backend);
+    let expected = list_files(backend);
     ensure!(block_on(slow.send_late()) == 1, "no put was repeated");
-    let checked = || {
-        apply_committed(&place)?;
-        let stored = list_files(&backend);
-        // If the replaced version is restored, a late put looks like one in time; readers then use
-        // the bytes of the log.
-        let keys = expected.keys().chain(stored.keys());
-        let found = match is_undone && conditions.tags_are_of_bytes {
-            true => read_files(&backend, keys.clone())?,
-            false => stored.clone(),
-        };
-        if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
-            bail!("{key} is of an older commit");
-        }
-        check_counter(&place, 0, if is_undone { 0 } else { 2 })
-    };
-    Ok(Some(checked().context(request)))
+    apply_committed(&place)?;
+    let stored = list_files(backend);
+    // If the replaced version is restored, a late put looks like one in time; readers then use the
+    // bytes of the log.
+    let keys = || expected.keys().chain(stored.keys());
+    let found = if reads_log { &read_files(backend, keys())? } else { &stored };
+    let older = keys().find(|key| expected.get(*key) != found.get(*key));
+    ensure!(older.is_none(), "{older:?} is of an older commit");
+    check_counter(&place, 0, if is_undone { 0 } else { 2 })
 }
 
 /// Schedules a commit of another client right before a request of `client`; returns where its
 /// outcome arrives.
-fn plan_commit(
+pub(super) fn plan_commit(
     client: &FaultStore,
     nth: usize,
     other: Place,
@@ -312,7 +302,7 @@ fn ask(backend: &Arc<FaultStore>, question: usize) -> zvf_error::Result<String> 
             1 => format!("{:?}", reader.count(&Query::all()).await?),
             2 => format!("{:?}", reader.statistics(LevelId(0), None).await?),
             _ => {
-                let report = validate(&store, &Options::default(), &Observer::default()).await?;
+                let report = validate(&store, &Checks::default(), &Observer::default()).await?;
                 format!("{:?}", report.findings)
             }
         })

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor, Place, Undo, undo};
 use zvf_model::Kind;
 
-use self::state::State;
+use self::state::ModelStore;
 use self::store_io::{create_store, read_contents, validate_store};
 use super::NAME;
 use crate::Report;
@@ -150,13 +150,13 @@ fn shrink_run(
 fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<()> {
     let scratch = archives::scratch();
     let store = scratch.path().join(NAME);
-    let mut state = State::new(subject.kind, subject.with_objects);
+    let mut state = ModelStore::new(subject.kind, subject.with_objects);
     create_store(&store, &mut state)?;
     if subject.levels > 0 {
         store_io::build_levels(&store, subject.kind, subject.levels)?;
     }
     let place = Place::from(store.as_path());
-    let mut history: BTreeMap<u64, State> = BTreeMap::from([(0, state.clone())]);
+    let mut history: BTreeMap<u64, ModelStore> = BTreeMap::from([(0, state.clone())]);
     let mut head = 0;
     for (number, transaction) in run.iter().enumerate() {
         let mut lines = Vec::new();
@@ -196,7 +196,7 @@ fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<()>
 fn commit_transaction(
     place: &Place,
     transaction: &Transaction,
-    state: &mut State,
+    state: &mut ModelStore,
     lines: &mut Vec<Value>,
 ) -> anyhow::Result<Option<u64>> {
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;

@@ -22,7 +22,7 @@ pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyh
     for id in STORES {
         let subject = Subject::new(id)?;
         let recording = record(&subject)?;
-        Recording::check(states, id, report, |omitted| {
+        recording.check(states, id, report, |omitted| {
             let crash = recording.choose_crash(random);
             check(&subject, &recording, crash, omitted, random)
                 .with_context(|| format!("power lost before call {crash}"))

@@ -19,7 +19,7 @@ use crate::trees::check_names;
 use archives::random::Random;
 
 /// The tasks of one stage, by their numbers.
-type Stage = Vec<usize>;
+type StageTasks = Vec<usize>;
 
 /// Kills `loops` times.
 pub(super) fn run(
@@ -67,10 +67,10 @@ impl Ingestion<'_> {
     }
 
     /// Plans, and returns the tasks by stage.
-    fn plan(&self) -> anyhow::Result<Vec<Stage>> {
+    fn plan(&self) -> anyhow::Result<Vec<StageTasks>> {
         let planned = self.zvf.run(&self.plan_line())?;
         let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
-        let mut stages = BTreeMap::<usize, Stage>::new();
+        let mut stages = BTreeMap::<usize, StageTasks>::new();
         for (number, task) in plan["tasks"].as_array().context("no tasks")?.iter().enumerate() {
             let stage = STAGES.iter().position(|stage| task["stage"] == *stage);
             stages.entry(stage.context("a stage nobody knows")?).or_default().push(number);

@@ -44,7 +44,7 @@ pub(super) fn run(zvf: &Zvf, dir: &Path, loops: u64, report: &mut Report) -> any
         for _ in 0..1 + random.next_below(5) {
             let (_, killed) = &builds[usize::from(random.next_below(5) == 0)];
             // From additive levels another recipe gives other bytes.
-            if archives::tree(&store) == main.after {
+            if archives::tree(&store) == main.expected.after {
                 continue;
             }
             let within = main.time + main.time / 10;
@@ -64,14 +64,14 @@ pub(super) fn run(zvf: &Zvf, dir: &Path, loops: u64, report: &mut Report) -> any
 fn check_killed(builds: &Builds, store: &Path) -> anyhow::Result<()> {
     let tree = archives::tree(store);
     let (main, case) = &builds[0];
-    let old = main.before.as_ref().context("a store to begin with")?;
+    let old = main.expected.before.as_ref().context("a store to begin with")?;
     let stays = old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
     let is_right = |(build, _): &(FaultFreeRun, Case)| {
         let mut added = tree.iter().filter(|(name, _)| !old.contains_key(*name));
         let is_of = |(name, bytes): (&String, &Vec<u8>)| {
-            zvf_pyramid::belongs_to_levels(name) && build.after.get(name) == Some(bytes)
+            zvf_pyramid::belongs_to_levels(name) && build.expected.after.get(name) == Some(bytes)
         };
-        tree == build.after || (stays && added.all(is_of))
+        tree == build.expected.after || (stays && added.all(is_of))
     };
     ensure!(builds.iter().any(is_right), "{}: neither old nor new", case.name);
     Ok(())

@@ -44,10 +44,9 @@ pub(super) fn run(options: &Memory, zvf: &Zvf, report: &mut Report) -> anyhow::R
 fn prepare_case(name: &str, line: &str, store: &KindStore, region: &str) -> Case {
     let [x, y] = store.extent.map(|side| side / 2.0);
     let is_edit = line.starts_with("edit");
-    let bbox = if is_edit { "--box" } else { "--bbox" };
     let region = match region {
-        "box" => format!("{bbox}=0,0,0:{x},{y},1e9"),
-        "slab" => format!("{bbox}={x},-1,-1:{},1e9,1e9", x * 1.02),
+        "box" => format!("--bbox=0,0,0:{x},{y},1e9"),
+        "slab" => format!("--bbox={x},-1,-1:{},1e9,1e9", x * 1.02),
         // An edit selects by columns, and by axes only in regions.
         "where" if is_edit => format!("--ball={x},0,0:{}", x / 1.5),
         "where" => format!("--where=x<{}", x / 1.5),

@@ -96,14 +96,20 @@ impl Recording {
         Self { calls, states, ideal, before, ops, synced, counted }
     }
 
-    /// Returns the calls that sync everything, or the names in the parent folder.
-    pub(crate) fn counted_syncs(&self) -> impl Iterator<Item = usize> {
-        let is_sync = |number: &usize| match &self.calls[*number] {
+    /// Returns what the controls omit: everything of a kind, or single calls that sync everything, or
+    /// the names in the parent folder.
+    fn controls(&self) -> Vec<Omitted> {
+        let is_counted = |number: &usize| match &self.calls[*number] {
             Call::SyncAll => true,
             Call::SyncDir(_) => self.synced[*number] == Some(ROOT),
             _ => false,
         };
-        (0..self.calls.len()).filter(is_sync)
+        match self.counted {
+            Counted::AllAndParent => {
+                (0..self.calls.len()).filter(is_counted).map(Omitted::Call).collect()
+            }
+            _ => vec![Omitted::Bytes, Omitted::Names],
+        }
     }
 
     /// Chooses the call before which the power fails.
@@ -138,18 +144,23 @@ impl Recording {
         disk
     }
 
-    /// Counts disks that must pass a check, then the controls: without syncs, some disk must fail
-    /// it.
+    /// Counts disks that must pass a check, then the controls: without a sync that counts, or without
+    /// those of a kind, some disk must fail it.
     pub(crate) fn check(
+        &self,
         states: u64,
         what: &str,
         report: &mut Report,
         mut check: impl FnMut(Option<Omitted>) -> anyhow::Result<()>,
     ) {
         (0..states).for_each(|_| report.count(check(None)));
-        for control in [Omitted::Bytes, Omitted::Names] {
+        for control in self.controls() {
             let seen = (0..CONTROL_STATES).any(|_| check(Some(control)).is_err());
-            let missed = || format!("{what}: without syncs of {control:?} nothing was missed");
+            let call = match control {
+                Omitted::Call(number) => format!("{:?}", self.calls[number]),
+                _ => "all of them".to_owned(),
+            };
+            let missed = || format!("{what}: nothing was missed without {control:?}, {call}");
             report.check(seen, missed);
         }
     }
@@ -215,52 +226,42 @@ impl Model {
 
     /// Returns the changes that `call` makes on this disk, step by step.
     fn list_changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
-        let name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let dir =
-            |model: &Self, path: &Path| model.find_inode(path.parent().unwrap_or(parent), parent);
-        let mut fresh = || {
-            *next += 1;
-            *next - 1
+        let fresh = *next;
+        let entry = |model: &Self, path: &Path, inode: Option<Inode>| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (model.find_inode(path.parent().unwrap_or(parent), parent), name, inode)
         };
-        match call {
+        let mut changes = Vec::new();
+        let names = match call {
             Call::MakeDir(path) => {
-                let inode = fresh();
-                self.dirs.insert(inode, BTreeMap::new());
-                vec![Change::Names(vec![(dir(self, path), name(path), Some(inode))])]
+                self.dirs.insert(fresh, BTreeMap::new());
+                vec![entry(self, path, Some(fresh))]
             }
-            Call::Create(path, bytes) => {
-                let inode = fresh();
-                self.files.insert(inode, Bytes::new());
-                let names = vec![(dir(self, path), name(path), Some(inode))];
-                vec![Change::Names(names), Change::Bytes(inode, bytes.clone())]
+            Call::Create(path, _) => {
+                self.files.insert(fresh, Bytes::new());
+                vec![entry(self, path, Some(fresh))]
             }
-            Call::Remove(path) => {
-                vec![Change::Names(vec![(dir(self, path), name(path), None)])]
-            }
+            Call::Remove(path) => vec![entry(self, path, None)],
             Call::Rename(from, to) => {
                 let inode = self.find_inode(from, parent);
-                vec![Change::Names(vec![
-                    (dir(self, from), name(from), None),
-                    (dir(self, to), name(to), Some(inode)),
-                ])]
+                vec![entry(self, from, None), entry(self, to, Some(inode))]
             }
             Call::Exchange(left, right) => {
-                let (first, second) =
-                    (self.find_inode(left, parent), self.find_inode(right, parent));
-                vec![Change::Names(vec![
-                    (dir(self, left), name(left), Some(second)),
-                    (dir(self, right), name(right), Some(first)),
-                ])]
+                let [first, second] = [left, right].map(|path| self.find_inode(path, parent));
+                vec![entry(self, left, Some(second)), entry(self, right, Some(first))]
             }
             Call::RemoveAll(path) => {
-                let mut changes = Vec::new();
                 self.push_removals(self.find_inode(path, parent), &mut changes);
-                changes.push(Change::Names(vec![(dir(self, path), name(path), None)]));
-                changes
+                vec![entry(self, path, None)]
             }
-            _ => Vec::new(),
+            _ => return changes,
+        };
+        changes.push(Change::Names(names));
+        if let Call::Create(_, bytes) = call {
+            changes.push(Change::Bytes(fresh, bytes.clone()));
         }
+        *next += 1;
+        changes
     }
 
     fn push_removals(&self, dir: Inode, changes: &mut Vec<Change>) {

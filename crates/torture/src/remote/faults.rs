@@ -102,35 +102,17 @@ impl Cancel {
 
 fn list_faults() -> Vec<Fault> {
     let mut faults = common_faults();
-    faults.extend([
-        Fault::Status(429),
-        Fault::Silence,
-        Fault::Delay(Duration::from_secs(20)),
-        Fault::Delay(Duration::from_secs(700)),
-        Fault::AnswerLate,
-        Fault::Unconditional,
-        Fault::StalledBody(3),
-        Fault::Missing,
-    ]);
+    faults.extend([20, 700].map(|seconds| Fault::Delay(Duration::from_secs(seconds))));
+    faults.extend([Fault::Status(429), Fault::Silence, Fault::AnswerLate, Fault::Unconditional]);
+    faults.extend([Fault::StalledBody(3), Fault::Missing]);
     faults
 }
 
 /// Returns the faults that every writer meets, also an edit.
 fn common_faults() -> Vec<Fault> {
-    vec![
-        Fault::Status(503),
-        Fault::Status(403),
-        Fault::Status(409),
-        Fault::Status(412),
-        Fault::Status(404),
-        Fault::Status(507),
-        Fault::Reset,
-        Fault::AnswerLost,
-        Fault::NotSupported,
-        Fault::OldList(1),
-        Fault::OldList(5),
-        Fault::ShortBody(3),
-        Fault::BrokenBody(3),
-        Fault::LongBody,
-    ]
+    let mut faults = Vec::from([503, 403, 409, 412, 404, 507].map(Fault::Status));
+    faults.extend([Fault::Reset, Fault::AnswerLost, Fault::NotSupported]);
+    faults.extend([Fault::OldList(1), Fault::OldList(5)]);
+    faults.extend([Fault::ShortBody(3), Fault::BrokenBody(3), Fault::LongBody]);
+    faults
 }

@@ -49,7 +49,7 @@ struct Step {
     /// Shards of an array that it reads from.
     shards: u64,
     requests: RequestCounts,
-    peak: usize,
+    peak_bytes: usize,
 }
 
 impl Scale {
@@ -59,7 +59,7 @@ impl Scale {
             let (side, steps) = (shards * SHARD, measure_steps(shards * SHARD)?);
             let chunks = side.pow(3);
             for step in &steps {
-                report.print_note(&format_step(chunks, step));
+                report.print_note(&format!("{chunks} chunks: {step:?}"));
             }
             if let Some((fewer, before)) = &before {
                 for (small, large) in before.iter().zip(&steps) {
@@ -74,7 +74,7 @@ impl Scale {
                 break;
             }
             let refreshed = refresh::measure_refresh(side)?;
-            report.print_note(&refreshed.format_line());
+            report.print_note(&format!("{refreshed:?}"));
             if let Some(smaller) = &smaller {
                 report.count(smaller.compare(&refreshed));
             }
@@ -141,8 +141,9 @@ fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
         work()?;
         // The clock goes on when nothing is under way: what is read ahead belongs to the step.
         runtime.block_on(async { tokio::time::sleep(Duration::from_secs(1)).await });
-        let peak = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
-        steps.push(Step { name, shards, requests: take_requests(&backend), peak });
+        // Never below it, but for rounding of the meter.
+        let peak_bytes = HEAP.peak_usage().saturating_sub(held);
+        steps.push(Step { name, shards, requests: take_requests(&backend), peak_bytes });
         anyhow::Ok(())
     };
     let mut opened = None;
@@ -169,20 +170,6 @@ fn measure_steps(side: u64) -> anyhow::Result<Vec<Step>> {
         Ok(())
     })?;
     Ok(steps)
-}
-
-/// Describes the requests of a step.
-fn format_step(all: u64, step: &Step) -> String {
-    let RequestCounts { documents, chunks, lists } = &step.requests;
-    format!(
-        "{all} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
-        step.name,
-        documents.0,
-        documents.1,
-        chunks.0,
-        chunks.1,
-        step.peak >> 10
-    )
 }
 
 /// Counts the shards that a box of two chunks per axis crosses if its first chunk has this number
@@ -213,9 +200,9 @@ fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()>
         small.name
     );
     // A warm handle holds nothing that grows with the store.
-    let peak_limit = per_shard(small.peak as u64) + PEAK_TOLERANCE_BYTES;
+    let peak_limit = per_shard(small.peak_bytes as u64) + PEAK_TOLERANCE_BYTES;
     ensure!(
-        small.name != "another box" || large.peak as u64 <= peak_limit,
+        small.name != "another box" || large.peak_bytes as u64 <= peak_limit,
         "{}: more memory: {small:?}, {large:?}",
         small.name
     );

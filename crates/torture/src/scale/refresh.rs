@@ -30,16 +30,6 @@ pub(super) struct Refreshed {
 }
 
 impl Refreshed {
-    pub(super) fn format_line(&self) -> String {
-        let Self { chunks, built, files, read_calls, read_bytes, peak_bytes } = self;
-        format!(
-            "{chunks} chunks, refresh of a level: {built} of {} chunks built again, {read_calls} reads of {read_bytes} bytes, \
-             a store of {files} files, {} KiB held at most",
-            chunks / 8,
-            peak_bytes >> 10
-        )
-    }
-
     /// Checks that a larger store needs no more rebuilt chunks, that reads grow no faster than its
     /// files, and that memory grows no faster than its chunks.
     pub(super) fn compare(&self, large: &Self) -> anyhow::Result<()> {

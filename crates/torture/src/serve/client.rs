@@ -1,6 +1,6 @@
 //! A client that sends given bytes, well-formed or not, and reads the answer.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -8,14 +8,18 @@ use anyhow::{Context as _, ensure};
 
 /// A connection.
 pub(crate) struct Client {
-    pub(super) stream: TcpStream,
-    came: Vec<u8>,
+    pub(super) stream: BufReader<TcpStream>,
 }
 
-/// The bytes received on a connection until it was closed.
-#[derive(Debug, Default)]
+/// The bytes received on a connection until it was closed, and the parts of the first answer.
+#[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
+    /// The status, if one arrived.
+    pub(crate) status: Option<u16>,
+    headers: Vec<(String, String)>,
+    /// Where the body begins.
+    body: usize,
 }
 
 impl Client {
@@ -24,83 +28,64 @@ impl Client {
         stream.set_read_timeout(Some(WAIT))?;
         stream.set_write_timeout(Some(WAIT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, came: Vec::new() })
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.stream.get_mut().write_all(bytes)
     }
 
-    /// Sends; a connection that the server closed meanwhile is no error, because it has answered then.
-    pub(crate) fn send_all_or_reset(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.send(bytes) {
-            Err(error) if is_gone(&error) => Ok(()),
-            sent => sent,
-        }
-    }
-
-    /// Reads until the server closes; a timeout is an error.
-    pub(crate) fn read_to_end(mut self) -> anyhow::Result<Answer> {
-        let mut bytes = std::mem::take(&mut self.came);
+    /// Sends, and reads until the server closes; a timeout is an error. A server that closes
+    /// meanwhile has answered.
+    pub(crate) fn exchange(mut self, request: &[u8]) -> anyhow::Result<Answer> {
+        let mut bytes = Vec::new();
+        let is_gone = |error: &io::Error| GONE.contains(&error.kind());
+        self.send(request).or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
         match self.stream.read_to_end(&mut bytes) {
             Err(error) if !is_gone(&error) => Err(error).context("the connection stays open"),
-            _ => Ok(Answer { bytes }),
+            _ => Ok(Answer::parse(bytes)),
         }
     }
 
     /// Sends a request on a persistent connection, and reads an answer that states its length; returns its status and
     /// the length of its body.
-    pub(crate) fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, usize)> {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, u64)> {
         self.send(request)?;
-        let mut piece = [0; 16 << 10];
-        let head = loop {
-            if let Some(end) = find_bytes(&self.came, b"\r\n\r\n") {
-                break end + 4;
-            }
-            let count = self.stream.read(&mut piece)?;
+        let mut head = Vec::new();
+        while !head.ends_with(END_OF_HEAD) {
+            let count = self.stream.read_until(b'\n', &mut head)?;
             ensure!(count > 0, "closed in the middle of a head");
-            self.came.extend_from_slice(&piece[..count]);
-        };
-        let answer = Answer { bytes: self.came[..head].to_vec() };
-        let status = answer.status().context("no status")?;
-        let length: usize =
-            answer.header("content-length").context("no length")?.parse().context("a length")?;
-        let mut left = (head + length).saturating_sub(self.came.len());
-        self.came.drain(..(head + length).min(self.came.len()));
-        while left > 0 {
-            let max_bytes = left.min(piece.len());
-            let count = self.stream.read(&mut piece[..max_bytes])?;
-            ensure!(count > 0, "closed in the middle of a body");
-            left -= count;
         }
-        Ok((status, length))
+        let answer = Answer::parse(head);
+        let length = answer.header("content-length").context("no length")?.parse()?;
+        let came = io::copy(&mut self.stream.by_ref().take(length), &mut io::sink())?;
+        ensure!(came == length, "closed in the middle of a body");
+        Ok((answer.status.context("no status")?, length))
     }
 }
 
 impl Answer {
-    /// Returns the status of the first answer, if one arrived.
-    pub(crate) fn status(&self) -> Option<u16> {
-        let line = self.head()?.split("\r\n").next()?.to_owned();
-        let mut words = line.split(' ');
-        words.next().filter(|version| version.starts_with("HTTP/1."))?;
-        words.next()?.parse().ok()
+    fn parse(bytes: Vec<u8>) -> Self {
+        let end = find_bytes(&bytes, END_OF_HEAD);
+        let head = String::from_utf8_lossy(&bytes[..end.unwrap_or(0)]).into_owned();
+        let mut lines = head.split("\r\n");
+        let version = lines.next().and_then(|line| line.strip_prefix("HTTP/1."));
+        let status = version.and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let body = end.map_or(bytes.len(), |end| end + END_OF_HEAD.len());
+        Self { bytes, status, headers, body }
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<String> {
-        let head = self.head()?;
-        let mut fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
-        let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name))?;
-        Some(found.1.to_owned())
-    }
-
-    fn head(&self) -> Option<String> {
-        let end = find_bytes(&self.bytes, b"\r\n\r\n")?;
-        Some(String::from_utf8_lossy(&self.bytes[..end]).into_owned())
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(header, _)| header.eq_ignore_ascii_case(name))?;
+        Some(&found.1)
     }
 
     /// Returns the bytes after the first head.
     pub(crate) fn body(&self) -> &[u8] {
-        find_bytes(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
+        &self.bytes[self.body..]
     }
 
     /// Returns the body of one answer, also of one in pieces; `None` when it is cut off.
@@ -121,13 +106,9 @@ impl Answer {
         }
     }
 
-    pub(crate) fn contains(&self, text: &str) -> bool {
-        find_bytes(&self.bytes, text.as_bytes()).is_some()
-    }
-
-    /// Returns the number of consecutive answers.
-    pub(crate) fn count_answers(&self) -> usize {
-        self.bytes.windows(STATUS_LINE.len()).filter(|window| *window == STATUS_LINE).count()
+    /// Returns how often a text occurs in everything received.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
     }
 }
 
@@ -135,14 +116,9 @@ fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     bytes.windows(needle.len()).position(|window| window == needle)
 }
 
-/// Returns whether the other side has closed or reset the connection.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
-    )
-}
-
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+/// What the system says when the other side has closed or reset the connection.
+const GONE: [ErrorKind; 3] =
+    [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe, ErrorKind::ConnectionAborted];
 /// The timeout of operations that must complete at once.
 const WAIT: Duration = Duration::from_secs(20);
-const STATUS_LINE: &[u8] = b"HTTP/1.1 ";

@@ -25,35 +25,18 @@ pub(crate) struct Load {
     p99_ms: u64,
 }
 
-/// The measurements of one client.
-#[derive(Debug, Default)]
-pub(super) struct Measurements {
-    pub(super) times: Vec<Duration>,
-    pub(super) failures: Vec<String>,
-}
-
 impl Load {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let served = Served::start(report, &allow_connections(self.conns))?;
-        let time = Duration::from_secs(self.secs);
-        let start = Instant::now();
-        let measured = ask_ranges(&served, self.conns, report.seed, || start.elapsed() < time);
-        let seconds = start.elapsed().as_secs_f64();
-        let rate = measured.times.len() as f64 / seconds;
-        let p99 = percentile(&measured.times, 99);
-        report.n = measured.times.len() as u64;
-        for failure in measured.failures {
-            report.check(false, || failure);
-        }
+        let begin = Instant::now();
+        let times = measure_ranges(&served, self.conns, Duration::from_secs(self.secs), report);
+        let rate = times.len() as f64 / begin.elapsed().as_secs_f64();
+        let [p50, p99] = [50, 99].map(|percent| percentile_in_millis(&times, percent));
         report.print_note(&format!(
-            "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {:.1} ms, p99 {:.1} ms",
-            to_millis(percentile(&measured.times, 50)),
-            to_millis(p99)
+            "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {p50:.1} ms, p99 {p99:.1} ms"
         ));
-        let is_fast = rate >= self.min_rate as f64;
-        report.check(is_fast, || format!("{rate:.0} answers a second"));
-        let is_even = p99 <= Duration::from_millis(self.p99_ms);
-        report.check(is_even, || format!("p99 is {:.1} ms", to_millis(p99)));
+        report.check(rate >= self.min_rate as f64, || format!("{rate:.0} answers a second"));
+        report.check(p99 <= self.p99_ms as f64, || format!("p99 is {p99:.1} ms"));
         Ok(())
     }
 }
@@ -63,63 +46,68 @@ pub(super) fn allow_connections(conns: usize) -> String {
     format!("--max-connections {0} --max-connections-per-peer {0}", conns + 8)
 }
 
-/// Reads ranges on `conns` connections while `goes_on` returns true.
-pub(super) fn ask_ranges(
-    served: &Served,
-    conns: usize,
-    seed: u64,
-    goes_on: impl Fn() -> bool + Sync,
-) -> Measurements {
-    let has_failed = AtomicBool::new(false);
-    let clients = in_parallel(conns, |number| {
-        let mut measured = Measurements::default();
+/// Runs clients for a time, each of which repeats an exchange of its own, until one fails. Counts
+/// the exchanges, and returns how long each took.
+pub(super) fn repeat_exchanges<Exchange: FnMut(&mut Random) -> anyhow::Result<()>>(
+    clients: usize,
+    time: Duration,
+    report: &mut Report,
+    connect: impl Fn() -> anyhow::Result<Exchange> + Sync,
+) -> Vec<Duration> {
+    let (seed, begin, has_failed) = (report.seed, Instant::now(), AtomicBool::new(false));
+    let clients = in_parallel(clients, |number| {
         let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number as u64));
-        let goes_on = || goes_on() && !has_failed.load(Ordering::Relaxed);
-        if let Err(error) = ask_on_connection(served, &mut random, goes_on, &mut measured) {
-            measured.failures.push(format!("{error:#}"));
-            has_failed.store(true, Ordering::Relaxed);
-        }
-        measured
+        let mut times = Vec::new();
+        let mut repeat = || {
+            let mut exchange = connect()?;
+            while begin.elapsed() < time && !has_failed.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                exchange(&mut random)?;
+                times.push(start.elapsed());
+            }
+            Ok(())
+        };
+        let ended = repeat();
+        has_failed.fetch_or(ended.is_err(), Ordering::Relaxed);
+        (times, ended)
     });
-    let mut all = Measurements::default();
-    for measured in clients {
-        all.times.extend(measured.times);
-        all.failures.extend(measured.failures);
+    let mut all = Vec::new();
+    for (times, ended) in clients {
+        report.n += times.len() as u64;
+        report.count(ended);
+        all.extend(times);
     }
     all
 }
 
-fn ask_on_connection(
+/// Reads random ranges on `conns` connections.
+pub(super) fn measure_ranges(
     served: &Served,
-    random: &mut Random,
-    goes_on: impl Fn() -> bool,
-    measured: &mut Measurements,
-) -> anyhow::Result<()> {
-    let mut client = served.connect()?;
-    while goes_on() {
-        let first = random.next_below(LARGE_BYTES as usize - RANGE_BYTES);
-        let last = first + RANGE_BYTES - 1;
-        let request = format!(
-            "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\nRange: bytes={first}-{last}\r\n\r\n"
-        );
-        let start = Instant::now();
-        let (status, bytes) = client.ask(request.as_bytes())?;
-        measured.times.push(start.elapsed());
-        ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
-    }
-    Ok(())
+    conns: usize,
+    time: Duration,
+    report: &mut Report,
+) -> Vec<Duration> {
+    repeat_exchanges(conns, time, report, || {
+        let mut client = served.connect()?;
+        Ok(move |random: &mut Random| {
+            let first = random.next_below((LARGE_BYTES - RANGE_BYTES) as usize);
+            let last = first + RANGE_BYTES as usize - 1;
+            let range = format!("Range: bytes={first}-{last}");
+            let request =
+                format!("GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n{range}\r\n\r\n");
+            let (status, bytes) = client.ask(request.as_bytes())?;
+            ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
+            Ok(())
+        })
+    })
 }
 
 /// Returns a percentile of the times.
-pub(super) fn percentile(times: &[Duration], percent: usize) -> Duration {
+pub(super) fn percentile_in_millis(times: &[Duration], percent: usize) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable();
     let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
-    times.get(at).copied().unwrap_or_default()
+    times.get(at).map_or(0.0, Duration::as_secs_f64) * 1000.0
 }
 
-pub(super) fn to_millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
-const RANGE_BYTES: usize = 64 << 10;
+const RANGE_BYTES: u64 = 64 << 10;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::Served;
 use super::client::Client;
-use super::load::{allow_connections, ask_ranges, percentile, to_millis};
+use super::load::{allow_connections, measure_ranges, percentile_in_millis};
 use crate::Report;
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 
 /// Run slow clients together with good ones.
 #[derive(Debug, clap::Args)]
@@ -34,39 +34,22 @@ pub(crate) struct Slow {
     factor: f64,
 }
 
-/// A way to be slow.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    name: &'static str,
-    /// What it sends at first.
-    first: &'static str,
-    /// Whether the server waits for the rest of the head.
-    in_head: bool,
-}
+/// A way to be slow: its name, what is sent at first, and whether the rest of the head is awaited.
+type Way = (&'static str, &'static str, bool);
 
 const WAYS: [Way; 7] = [
-    Way { name: "silent", first: "", in_head: true },
-    Way { name: "begun", first: "GET /healthz HTTP/1.1\r\nHost: loc", in_head: true },
-    Way { name: "dripped", first: "GET /healthz HTTP/1.1\r\nX: ", in_head: true },
-    Way {
-        name: "body",
-        first: "POST /api/three/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
-        in_head: false,
-    },
-    Way { name: "idle", first: "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", in_head: false },
-    Way {
-        name: "stalled",
-        first: "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        in_head: false,
-    },
-    Way { name: "halved", first: "GET /healthz HTTP/1.1\r\nHost: loc", in_head: true },
+    ("silent", "", true),
+    ("begun", "GET /healthz HTTP/1.1\r\nHost: loc", true),
+    ("dripped", "GET /healthz HTTP/1.1\r\nX: ", true),
+    (
+        "body",
+        "POST /api/three/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+        false,
+    ),
+    ("idle", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", false),
+    ("stalled", "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n\r\n", false),
+    ("halved", "GET /healthz HTTP/1.1\r\nHost: loc", true),
 ];
-
-/// The time limits of the server: for heads, and for everything else.
-struct Times {
-    short: Duration,
-    long: Duration,
-}
 
 impl Slow {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
@@ -75,41 +58,25 @@ impl Slow {
         } else {
             ((self.secs / 10).max(1), (self.secs / 5).max(1))
         };
-        let times = Times { short: Duration::from_secs(short), long: Duration::from_secs(long) };
         let options = format!(
             "{} --first-byte-timeout {short} --header-timeout {short} --body-timeout {long} \
              --idle-timeout {long} --write-timeout {long}",
             allow_connections(self.conns + GOOD_CLIENTS)
         );
         let served = Served::start(report, &options)?;
-        let idle_time = Duration::from_secs((self.secs / 6).max(1));
-        let start = Instant::now();
-        let alone = ask_ranges(&served, GOOD_CLIENTS, report.seed, || start.elapsed() < idle_time);
-        let start = Instant::now();
-        let (good, ended) = std::thread::scope(|scope| {
-            let good = scope.spawn(|| {
-                let time = Duration::from_secs(self.secs);
-                ask_ranges(&served, GOOD_CLIENTS, report.seed + 1, || start.elapsed() < time)
-            });
-            (run_slow_clients(&served, self.conns, &times), good.join())
+        let [time, alone] = [self.secs, (self.secs / 6).max(1)].map(Duration::from_secs);
+        let alone = measure_ranges(&served, GOOD_CLIENTS, alone, report);
+        let limits = [long, short].map(Duration::from_secs);
+        let (closed, beside) = std::thread::scope(|scope| {
+            let slow = scope.spawn(|| run_slow_clients(&served, self.conns, limits));
+            let beside = measure_ranges(&served, GOOD_CLIENTS, time, report);
+            (slow.join().expect("nothing panics"), beside)
         });
-        for outcome in good? {
-            report.count(outcome);
-        }
-        let Ok(with) = ended else { bail!("a good client ended") };
-        for failure in alone.failures.into_iter().chain(with.failures) {
-            report.check(false, || failure);
-        }
-        let [before, after] = [percentile(&alone.times, 99), percentile(&with.times, 99)];
-        report.print_note(&format!(
-            "p99 of good clients: {:.1} ms alone, {:.1} ms",
-            to_millis(before),
-            to_millis(after)
-        ));
-        let is_even = to_millis(after) <= to_millis(before) * self.factor;
-        let failure =
-            || format!("p99 grows from {:.1} to {:.1} ms", to_millis(before), to_millis(after));
-        report.check(is_even, failure);
+        closed?.into_iter().for_each(|closed| report.count(closed));
+        let [before, after] = [&alone, &beside].map(|times| percentile_in_millis(times, 99));
+        report.print_note(&format!("p99 of good clients: {before:.1} ms alone, {after:.1} ms"));
+        let failure = || format!("p99 grows from {before:.1} to {after:.1} ms");
+        report.check(after <= before * self.factor, failure);
         Ok(())
     }
 }
@@ -118,55 +85,52 @@ impl Slow {
 fn run_slow_clients(
     served: &Served,
     conns: usize,
-    times: &Times,
+    limits: [Duration; 2],
 ) -> anyhow::Result<Vec<anyhow::Result<()>>> {
     let mut open: Vec<(Way, Client, Instant)> = Vec::new();
-    for number in 0..conns {
-        let way = WAYS[number % WAYS.len()];
+    for way in WAYS.into_iter().cycle().take(conns) {
         let mut client = served.connect()?;
-        client.send(way.first.as_bytes())?;
-        if way.name == "halved" {
-            client.stream.shutdown(Shutdown::Write)?;
+        client.send(way.1.as_bytes())?;
+        if way.0 == "halved" {
+            client.stream.get_ref().shutdown(Shutdown::Write)?;
         }
-        client.stream.set_read_timeout(Some(Duration::from_millis(1)))?;
+        client.stream.get_ref().set_read_timeout(Some(Duration::from_millis(1)))?;
         open.push((way, client, Instant::now()));
     }
     let mut outcomes = Vec::new();
     while !open.is_empty() {
         std::thread::sleep(Duration::from_millis(200));
-        let mut still = Vec::new();
-        for (way, mut client, since) in open {
-            if way.name == "dripped" {
+        open.retain_mut(|((name, _, in_head), client, since)| {
+            if *name == "dripped" {
                 // Sending fails once the server has closed, which is expected.
                 drop(client.send(b"a"));
             }
-            let limit = if way.in_head { times.short } else { times.long };
-            let is_late = since.elapsed() > limit + GRACE;
-            match (is_closed(way, &mut client, is_late), is_late) {
-                (true, _) => outcomes.push(Ok(())),
-                (false, true) => outcomes.push(Err(anyhow!("{} stays open", way.name))),
-                (false, false) => still.push((way, client, since)),
+            let is_late = since.elapsed() > limits[usize::from(*in_head)] + GRACE;
+            let is_closed = is_closed(*name == "stalled", client, is_late);
+            if is_closed || is_late {
+                let stays = || anyhow!("{name} stays open");
+                outcomes.push(if is_closed { Ok(()) } else { Err(stays()) });
             }
-        }
-        open = still;
+            !is_closed && !is_late
+        });
     }
     Ok(outcomes)
 }
 
 /// Returns whether the server has closed. A client that reads nothing checks only at the end: checking means reading.
-fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
-    if way.name == "stalled" && !is_late {
+fn is_closed(is_stalled: bool, client: &mut Client, is_late: bool) -> bool {
+    if is_stalled && !is_late {
         return false;
     }
     let mut piece = [0; 64 << 10];
     let (mut total, start) = (0, Instant::now());
     loop {
         match client.stream.read(&mut piece) {
-            Ok(0) => return way.name != "stalled" || total < super::LARGE_BYTES as usize,
-            Ok(count) => total += count,
+            Ok(0) => return !is_stalled || total < super::LARGE_BYTES,
+            Ok(count) => total += count as u64,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 // Bytes under way may take a moment to arrive.
-                if way.name != "stalled" || start.elapsed() > GRACE {
+                if !is_stalled || start.elapsed() > GRACE {
                     return false;
                 }
             }

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::Served;
-use super::cases::{Case, list_cases};
-use crate::{Report, in_parallel};
+use super::http::list_cases;
+use super::load::repeat_exchanges;
+use crate::Report;
 use archives::peers::read_figure;
 use archives::random::Random;
 
@@ -21,111 +22,68 @@ pub(crate) struct Soak {
     slope_kib: u64,
 }
 
-/// The measurements of the server at one time.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    seconds: f64,
-    resident_kib: f64,
-    descriptors: usize,
-}
+/// The measurements of the server: seconds, KiB of resident memory, and descriptors.
+type Sample = [f64; 3];
 
 impl Soak {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let served = Served::start(report, "")?;
-        let time = Duration::from_secs(self.secs);
-        let start = Instant::now();
-        let (samples, clients) = std::thread::scope(|scope| {
-            let samples = scope.spawn(|| collect_samples(&served, start, time));
-            let clients = in_parallel(CLIENTS, |number| {
-                let random = Random::new(report.seed.wrapping_add(number as u64));
-                send_cases(&served, random, || start.elapsed() < time)
+        let (time, begin, cases) = (Duration::from_secs(self.secs), Instant::now(), list_cases());
+        let samples = std::thread::scope(|scope| {
+            let samples = scope.spawn(|| collect_samples(&served, begin, time));
+            repeat_exchanges(CLIENTS, time, report, || {
+                Ok(|random: &mut Random| {
+                    let case = &cases[random.next_below(cases.len())];
+                    let found = served.send(&case.request).context(case.rule.clone())?.status;
+                    ensure!(found == Some(case.status), "{}: {found:?}", case.rule);
+                    served.send(QUERY).map(drop)
+                })
             });
-            (samples.join().expect("nothing panics"), clients)
+            samples.join().expect("nothing panics")
         });
-        for (count, failures) in clients {
-            report.n += count;
-            for failure in failures {
-                report.check(false, || failure);
-            }
-        }
         self.check_growth(&samples?, report);
         Ok(())
     }
 
     /// Checks that after a third of the time neither memory nor descriptors grow.
     fn check_growth(&self, samples: &[Sample], report: &mut Report) {
-        let warm: Vec<Sample> = samples
-            .iter()
-            .copied()
-            .filter(|sample| sample.seconds * 3.0 >= self.secs as f64)
-            .collect();
+        let is_warm = |sample: &&Sample| sample[0] * 3.0 >= self.secs as f64;
+        let warm: Vec<Sample> = samples.iter().filter(is_warm).copied().collect();
         let slope = slope_in_ten_minutes(&warm);
-        let (first, last) = (warm.first(), warm.last());
-        let open = |sample: Option<&Sample>| sample.map_or(0, |sample| sample.descriptors);
+        let [[_, _, first], [_, kib, last]] =
+            [warm.first(), warm.last()].map(|sample| sample.copied().unwrap_or_default());
         report.print_note(&format!(
-            "{} samples, {:.0} KiB at the end, {slope:.0} KiB in ten minutes, descriptors {} to {}",
+            "{} samples, {kib:.0} KiB at the end, {slope:.0} KiB in ten minutes, descriptors {first} to {last}",
             warm.len(),
-            last.map_or(0.0, |sample| sample.resident_kib),
-            open(first),
-            open(last),
         ));
         let is_flat = warm.len() > 2 && slope <= self.slope_kib as f64;
         report.check(is_flat, || format!("{slope:.0} KiB in ten minutes"));
         // Clients connect and disconnect between two samples; a leak exceeds their number.
-        let has_leaked = open(last) > open(first) + 2 * CLIENTS + 8;
+        let has_leaked = last > first + 2.0 * CLIENTS as f64 + 8.0;
         report.check(!has_leaked, || "descriptors grow".to_owned());
     }
 }
 
-/// Sends random cases, and checks that each gets its status.
-fn send_cases(
-    served: &Served,
-    mut random: Random,
-    goes_on: impl Fn() -> bool,
-) -> (u64, Vec<String>) {
-    let cases: Vec<Case> = list_cases();
-    let (mut count, mut failures) = (0, Vec::new());
-    while goes_on() && failures.len() < 5 {
-        let case = &cases[random.next_below(cases.len())];
-        count += 1;
-        match served.send(&case.request) {
-            Ok(answer) if answer.status() == Some(case.status) => {}
-            Ok(answer) => failures.push(format!("{}: {:?}", case.rule, answer.status())),
-            Err(error) => failures.push(format!("{}: {error:#}", case.rule)),
-        }
-        let _large = served.send(QUERY);
-    }
-    (count, failures)
-}
-
 /// Measures the server repeatedly.
-fn collect_samples(served: &Served, start: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
+fn collect_samples(served: &Served, begin: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
+    let process = served.server.process.0.id();
     let mut samples = Vec::new();
-    while start.elapsed() < time {
+    while begin.elapsed() < time {
         std::thread::sleep((time / 60).clamp(Duration::from_millis(100), Duration::from_secs(10)));
-        samples.push(take_sample(served, start)?);
+        let resident = read_figure(process, "status", "VmRSS:");
+        let resident = resident.context("the system says how large a process is")?;
+        let descriptors = std::fs::read_dir(format!("/proc/{process}/fd"))?.count();
+        samples.push([begin.elapsed().as_secs_f64(), resident as f64, descriptors as f64]);
     }
     Ok(samples)
 }
 
-fn take_sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
-    let process = served.server.process.0.id();
-    let resident = read_figure(process, "status", "VmRSS:");
-    Ok(Sample {
-        seconds: start.elapsed().as_secs_f64(),
-        resident_kib: resident.context("the system says how large a process is")? as f64,
-        descriptors: std::fs::read_dir(format!("/proc/{process}/fd"))?.count(),
-    })
-}
-
-/// Returns the slope of the least-squares line through all samples.
+/// Returns the slope of the least-squares line through all samples of the memory.
 fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
     let n = samples.len() as f64;
-    let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / n;
-    let (x, y) = (mean(|sample| sample.seconds), mean(|sample| sample.resident_kib));
-    let along: f64 =
-        samples.iter().map(|sample| (sample.seconds - x) * (sample.resident_kib - y)).sum();
-    let across: f64 = samples.iter().map(|sample| (sample.seconds - x).powi(2)).sum();
+    let [x, y] = [0, 1].map(|at| samples.iter().map(|sample| sample[at]).sum::<f64>() / n);
+    let along: f64 = samples.iter().map(|sample| (sample[0] - x) * (sample[1] - y)).sum();
+    let across: f64 = samples.iter().map(|sample| (sample[0] - x).powi(2)).sum();
     if across > 0.0 { along / across * 600.0 } else { 0.0 }
 }
 

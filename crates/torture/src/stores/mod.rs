@@ -18,7 +18,7 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use tokio::runtime::Runtime;
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Finding, Observer, Options, report_unopened, validate};
+use zvf_validate::{Checks, Finding, Observer, report_unopened, validate};
 
 use self::damage::{Damage, Kind};
 use crate::Report;
@@ -137,7 +137,7 @@ fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> anyhow::Re
 }
 
 async fn list_findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
-    let (options, observer) = (Options::default(), Observer::default());
+    let (options, observer) = (Checks::default(), Observer::default());
     let opened =
         Store::from_object_store(Arc::new(memory), &"".into(), OpenOptions::default()).await;
     let report = match opened {

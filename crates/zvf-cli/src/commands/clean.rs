@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::clean::{Leftover, State, list, remove};
+use zvf::clean::{Leftover, Status, list, remove};
 
 use crate::outcome::CommandResult;
 use crate::session::Session;
@@ -54,9 +54,9 @@ impl Clean {
             for (line, leftover) in lines.iter().zip(&found) {
                 let verb = match leftover.state {
                     _ if line.removed => "removed",
-                    State::InUse => "in use",
-                    State::Resumable => "kept: a command can continue from it",
-                    State::Unused | _ => "to be removed",
+                    Status::InUse => "in use",
+                    Status::Resumable => "kept: a command can continue from it",
+                    Status::Unused | _ => "to be removed",
                 };
                 writeln!(out, "{verb}: {}", line.path)?;
             }

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use clap::Args;
 use zvf::convert::Format;
 use zvf::convert::format::{Attributes, MissingFormat};
-use zvf::convert::read::{self, Input, Reader};
+use zvf::convert::read::{self, FileReader, Input};
 use zvf::create::StoreSource;
 use zvf::export::Export;
 use zvf::tasks::ConvertPart;
@@ -284,7 +284,7 @@ impl Convert {
         let size: Option<u64> = sizes.sum::<Option<u64>>().filter(|size| *size > 0);
         let holds_names = !is_stream && format.capabilities().object_attributes == Attributes::All;
         let counter = Arc::new(AtomicU64::new(0));
-        let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<Reader> {
+        let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<FileReader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files.iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],

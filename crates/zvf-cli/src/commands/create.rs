@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::create::{Layout, Layouts, Stage, StoreSource};
+use zvf::create::{CreateStage, Layouts, StoreLayout, StoreSource};
 use zvf::ingest::folder;
 use zvf::model::flow::Header;
 use zvf::store::Build;
@@ -81,8 +81,8 @@ impl Create {
         recipe.name_objects = self.files.iter().all(|file| file.as_os_str() != "-");
         let bar = session.progress("scanning");
         let total = AtomicU64::new(0); // vertices, known after the first pass
-        let progress = &mut |stage: Stage, vertices: u64| {
-            let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::COUNT);
+        let progress = &mut |stage: CreateStage, vertices: u64| {
+            let prefix = format!("[{}/{}] {stage}: ", stage.number(), CreateStage::COUNT);
             match total.load(Ordering::Relaxed) {
                 0 => bar.count(&prefix, vertices, "vertex"),
                 total => bar.advance(&prefix, vertices, total, "vertices"),
@@ -126,7 +126,7 @@ impl Create {
 }
 
 /// Returns the kinds of the files of a layout that are not read.
-fn name_other_kinds(layout: &Layout) -> Option<String> {
+fn name_other_kinds(layout: &StoreLayout) -> Option<String> {
     let kinds = join_kinds(layout.header.other_kinds.iter().copied());
     (!kinds.is_empty()).then(|| format!("{kinds}: choose one with --kind"))
 }
@@ -168,7 +168,7 @@ fn describe_validation_gap(axes: &[String]) -> Option<String> {
     })
 }
 
-pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
+pub(crate) fn layout_json(layout: &StoreLayout) -> serde_json::Value {
     let Header { kind, axes, positions, fields, object_fields, left_out, notes, .. } =
         &layout.header;
     let columns = |fields: &[zvf::Field]| {

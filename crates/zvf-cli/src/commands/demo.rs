@@ -12,7 +12,7 @@ use serde_json::json;
 use zvf::format::grid::ChunkShape;
 use zvf::format::num::to_u64;
 use zvf::metadata::Axis;
-use zvf::validate::{Observer, Options, validate};
+use zvf::validate::{Checks, Observer, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
 use zvf::{Bounds, Kind, OpenOptions, Query, Reader};
 
@@ -90,7 +90,7 @@ impl Demo {
         let answer = Reader::new(store.clone()).run(&Query::all().in_region(bounds)).await?;
         let asked = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let verdict = validate(&store, &Options::default(), &Observer::default()).await;
+        let verdict = validate(&store, &Checks::default(), &Observer::default()).await;
         let findings = verdict?.findings.len();
         Ok(DemoStore {
             kind: kind.to_string(),

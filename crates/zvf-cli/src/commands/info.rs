@@ -8,7 +8,7 @@ use serde_json::json;
 use zvf::LevelId;
 use zvf::convert::read::describe_crs;
 use zvf::inspect::{
-    AttributeStats, AttributeSummary, AxisSummary, LevelSummary, LinkSummary, Summary,
+    AttributeStats, AttributeSummary, AxisSummary, LevelSummary, LinkSummary, StoreSummary,
 };
 use zvf::question::all_kinds;
 use zvf::round_digits;
@@ -47,7 +47,7 @@ impl Info {
     pub(crate) async fn run(self, session: &Session) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("reading documents");
-        let mut summary = Summary::read(&store).await?;
+        let mut summary = StoreSummary::read(&store).await?;
         if !self.fast {
             progress.set("listing".to_owned());
             summary = summary.with_stored(&store).await?;
@@ -123,7 +123,7 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
 
 fn print(
     address: &str,
-    summary: &Summary,
+    summary: &StoreSummary,
     head: Option<u64>,
     full: bool,
     out: &mut dyn Write,
@@ -188,7 +188,7 @@ fn print_facts<const N: usize>(
 }
 
 /// Returns what the documents say of the layout.
-fn list_conventions(summary: &Summary) -> [(&str, Option<String>); 9] {
+fn list_conventions(summary: &StoreSummary) -> [(&str, Option<String>); 9] {
     let index = summary.object_index_convention.as_deref().unwrap_or("standard");
     let objects = |objects| table::format_count(objects, "object");
     [
@@ -205,7 +205,7 @@ fn list_conventions(summary: &Summary) -> [(&str, Option<String>); 9] {
 }
 
 /// Returns the kinds of level 0, each with its level.
-fn contents(summary: &Summary) -> impl Iterator<Item = (&str, &LevelSummary)> {
+fn contents(summary: &StoreSummary) -> impl Iterator<Item = (&str, &LevelSummary)> {
     summary.levels.first().into_iter().flat_map(|level| {
         let is_own =
             |kind: &&String| level.beside.iter().all(|one| one.kind.as_ref() != Some(kind));
@@ -252,7 +252,7 @@ fn describe_extent(low: f64, high: f64, axis: &AxisSummary) -> String {
 }
 
 /// Formats the shape of a chunk or a bin, with the unit of all axes.
-fn describe_chunk(shape: &[f64], summary: &Summary) -> String {
+fn describe_chunk(shape: &[f64], summary: &StoreSummary) -> String {
     let mut units = summary.axes.iter().map(|axis| axis.unit.as_deref().unwrap_or_default());
     let first = units.next().unwrap_or_default();
     let unit = if units.all(|unit| unit == first) { first } else { "" };
@@ -260,7 +260,7 @@ fn describe_chunk(shape: &[f64], summary: &Summary) -> String {
 }
 
 /// Says how the vertices of the finest level are compressed.
-fn describe_codecs(summary: &Summary) -> String {
+fn describe_codecs(summary: &StoreSummary) -> String {
     let Some(level) = summary.levels.first() else { return "unknown".to_owned() };
     let codecs = if level.codecs.is_empty() { "none".to_owned() } else { level.codecs.join(", ") };
     match &level.shard_shape {
@@ -276,11 +276,11 @@ fn crosses(sides: impl Iterator<Item = String>) -> String {
 }
 
 /// Returns all levels, and further kinds in them.
-fn all_levels(summary: &Summary) -> impl Iterator<Item = &LevelSummary> {
+fn all_levels(summary: &StoreSummary) -> impl Iterator<Item = &LevelSummary> {
     summary.levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside))
 }
 
-fn levels(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+fn levels(summary: &StoreSummary, out: &mut dyn Write) -> anyhow::Result<()> {
     let titles = ">level, >vertices, >objects, >groups, >chunks, >size, chunk, type, built by";
     let rows = all_levels(summary).map(|level| {
         vec![
@@ -299,7 +299,7 @@ fn levels(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Prints each attribute once, with the levels that have it where these are not all.
-fn attributes(summary: &Summary, full: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn attributes(summary: &StoreSummary, full: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut found: Vec<(&AttributeSummary, Vec<String>)> = Vec::new();
     for level in all_levels(summary) {
         let is_own = |one: &&AttributeSummary| !one.is_derived && one.scope != "fragment";
@@ -337,7 +337,7 @@ fn name(level: &LevelSummary) -> String {
     }
 }
 
-fn describe_origin(level: &LevelSummary, summary: &Summary) -> String {
+fn describe_origin(level: &LevelSummary, summary: &StoreSummary) -> String {
     if level.deferred {
         return "deferred: writers still fill it".to_owned();
     }

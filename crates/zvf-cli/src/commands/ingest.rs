@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
-use zvf::create::Stage;
+use zvf::create::CreateStage;
 use zvf::ingest::{Ingest as Building, PlannedIngest, folder, remove_finished};
-use zvf::write::{Stage as TaskStage, Task};
+use zvf::write::{Phase as TaskStage, Task};
 
 use crate::commands::create::{layout_json, report_json};
 use crate::commands::how::{CreateOptions, goes_on, write_options};
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     #[arg(required = true, value_name = "INPUT")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: PlanPlace,
     /// The number of shares of the chunks [default: the number of parts of the input].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shares: Option<u32>,
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     #[command(flatten)]
-    place: Place,
+    place: PlanPlace,
     #[command(flatten)]
     chosen: Chosen,
 }
@@ -65,12 +65,12 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 pub(crate) struct Finish {
     #[command(flatten)]
-    place: Place,
+    place: PlanPlace,
 }
 
 /// The store, and the folder of its plan.
 #[derive(Args, Debug)]
-struct Place {
+struct PlanPlace {
     /// The store to create: a folder that does not exist, or a URL.
     store: String,
     /// The folder of the plan, on the file system of a store in a folder [default: hidden, next to the store].
@@ -78,7 +78,7 @@ struct Place {
     work: Option<PathBuf>,
 }
 
-impl Place {
+impl PlanPlace {
     fn folder(&self) -> anyhow::Result<PathBuf> {
         let folder = self.work.clone().or_else(|| folder(&self.store));
         folder.ok_or_else(|| {
@@ -111,7 +111,7 @@ impl Plan {
         recipe.name_objects = true;
         let folder = self.place.folder()?;
         let bar = session.progress("scanning");
-        let progress = &mut |_: Stage, vertices: u64| {
+        let progress = &mut |_: CreateStage, vertices: u64| {
             bar.count("scanning: ", vertices, "vertex");
             goes_on(session, &stop)
         };
@@ -168,7 +168,7 @@ impl Run {
         let is_route = |(_, task): &(usize, Task)| task.stage == TaskStage::Route;
         for tasks in chosen.chunk_by(|a, b| is_route(a) && is_route(b)) {
             let Some(first @ (number, task)) = tasks.first() else { continue };
-            let progress = &mut |_: Stage, vertices: u64| {
+            let progress = &mut |_: CreateStage, vertices: u64| {
                 bar.count(&format!("[{number}/{}] {task}: ", all.len()), vertices, "vertex");
                 goes_on(session, &stop)
             };

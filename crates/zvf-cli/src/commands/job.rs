@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use serde_json::json;
 use zvf::convert::Format;
-use zvf::convert::write::{self, Target, WriteOptions};
-use zvf::model::flow::{FlowError, Loss, Report, Source, flow};
+use zvf::convert::write::{self, FormatOptions, Target};
+use zvf::model::flow::{FlowError, FlowReport, Loss, Source, flow};
 use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
 use zvf::Error;
@@ -69,8 +69,8 @@ impl Job {
             session.print_notices(lost.iter().cloned())?;
         }
         let extra = self.extra.clone();
-        let usual = WriteOptions::default();
-        let options = WriteOptions {
+        let usual = FormatOptions::default();
+        let options = FormatOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
             scratch: self.scratch.clone(),
             extra,
@@ -128,8 +128,8 @@ impl Job {
         format: Format,
         sources: Vec<Input>,
         target: Target<'_>,
-        options: &WriteOptions,
-    ) -> anyhow::Result<(Report, Vec<String>)> {
+        options: &FormatOptions,
+    ) -> anyhow::Result<(FlowReport, Vec<String>)> {
         let place = || format!("cannot write {}", self.output);
         let writer = write::open(format, target, options);
         let mut writer = writer.with_context(place)?;
@@ -172,7 +172,7 @@ impl Job {
         &self,
         session: &Session,
         format: Format,
-        report: &Report,
+        report: &FlowReport,
         (lost, notes): (&[String], Vec<String>),
     ) -> CommandResult {
         let late = texts(&report.losses);
@@ -187,7 +187,7 @@ impl Job {
                 "notes": notes,
             });
             session.print(&value, |out| {
-                let Report { vertices, objects, elements, .. } = *report;
+                let FlowReport { vertices, objects, elements, .. } = *report;
                 let further = [(objects, "object"), (elements, "element")];
                 let further = further.into_iter().filter(|(n, _)| *n > 0);
                 let counts = table::counts([(vertices, "vertex")].into_iter().chain(further));

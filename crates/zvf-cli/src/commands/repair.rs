@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::Timeouts;
-use zvf::clean::State;
+use zvf::clean::Status;
 use zvf::edit::DataRepair;
-use zvf::repair::{Change, Place, Plan, plan};
-use zvf::validate::{Finding, Options};
+use zvf::repair::{Change, Plan, RepairPlace, plan};
+use zvf::validate::{Checks, Finding};
 
 use super::destination::InPlace;
 use super::validate;
@@ -58,7 +58,7 @@ impl Repair {
         // A plan needs only read access.
         let place = match self.apply {
             true => Some(
-                Place::from_address(&address, &session.options(Timeouts::BATCH))?
+                RepairPlace::from_address(&address, &session.options(Timeouts::BATCH))?
                     .with_gate(session.interrupt().gate().clone()),
             ),
             false => None,
@@ -66,7 +66,7 @@ impl Repair {
         let mut tidied = self.tidy(session)?;
         let empty = self.list_empty_folders(session)?;
         tidied.extend(empty.iter().cloned());
-        let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
+        let name = RepairPlace::name_of(&self.store);
         let mut round = 0_u32;
         let mut rewrites;
         let plan = loop {
@@ -98,7 +98,7 @@ impl Repair {
                 self.repair_data(repair, session)?;
             }
         }
-        let report = validate::look(session, &self.store, &Options::default()).await?;
+        let report = validate::look(session, &self.store, &Checks::default()).await?;
         session.print_text(format!("{}: {}", self.store, validate::sum(&report)))?;
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
     }
@@ -113,7 +113,7 @@ impl Repair {
     fn tidy(&self, session: &Session) -> anyhow::Result<Vec<PathBuf>> {
         let found = validate::leftovers(&self.store, session)?.into_iter();
         let (going_on, scratch): (Vec<_>, Vec<_>) =
-            found.partition(|leftover| leftover.state == State::Resumable);
+            found.partition(|leftover| leftover.state == Status::Resumable);
         if self.apply {
             zvf::clean::remove_beside(&self.store)?;
         }

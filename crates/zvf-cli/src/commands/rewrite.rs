@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use zvf::Query;
 use zvf::create::StoreSource;
-use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
+use zvf::migrate::{Migration, MigrationChange, MigrationCounts, MigrationPlan};
 use zvf::question::all_kinds;
 use zvf::store::{Arrange, Build, CodecPipeline, RearrangeCounts, Rearrangement};
 
@@ -188,7 +188,7 @@ impl Rewrite {
             Build::remove_leftovers(address)?;
         }
         let store = session.reader(&self.store).await?.store().clone();
-        let plan = Plan::build(&store).await;
+        let plan = MigrationPlan::build(&store).await;
         let plan = plan.with_context(|| format!("cannot migrate {}", self.store))?;
         let new = if self.in_place { Some(&self.store) } else { self.new.as_ref() };
         let address = match new {
@@ -229,10 +229,10 @@ impl Rewrite {
 }
 
 /// Prints the changes.
-fn print(session: &Session, plan: &Plan) -> CommandResult {
+fn print(session: &Session, plan: &MigrationPlan) -> CommandResult {
     let changes: Vec<_> = plan.changes().collect();
     session.print(&json!({ "changes": changes }), |out| {
-        for Change { path, before, after } in plan.changes() {
+        for MigrationChange { path, before, after } in plan.changes() {
             let path = if path.is_empty() { "format" } else { path };
             if after == "the same" {
                 writeln!(out, "{path}: copied")?;

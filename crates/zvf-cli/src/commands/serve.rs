@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::Timeouts;
-use zvf_serve::{Access, AccessLog, AccessRecord, Config, Limits, Server, Token};
+use zvf_serve::{Access, AccessLog, AccessRecord, AccessToken, Config, Limits, Server};
 
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
@@ -89,7 +89,7 @@ impl Serve {
     }
 
     /// Returns the token of the file or of the environment.
-    fn token(&self) -> anyhow::Result<Option<Token>> {
+    fn token(&self) -> anyhow::Result<Option<AccessToken>> {
         let text = match (&self.auth, std::env::var("ZVF_TOKEN")) {
             (Some(path), _) => std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read {}", path.display()))?,

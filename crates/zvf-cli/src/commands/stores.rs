@@ -85,7 +85,7 @@ impl JoinStores {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf divide tracts.zarrvectors parts --by group
-  zvf divide scan.zarrvectors halves --by box --box 0,0,0:50,100,100 --box 50,0,0:100,100,100")]
+  zvf divide scan.zarrvectors halves --by box --bbox 0,0,0:50,100,100 --bbox 50,0,0:100,100,100")]
 pub(crate) struct Divide {
     /// The store: a folder. It is not changed.
     store: String,
@@ -95,7 +95,7 @@ pub(crate) struct Divide {
     #[arg(long)]
     by: String,
     /// A box, lowest corner and highest, such as 0,0:10,10; may be repeated.
-    #[arg(long = "box", value_name = "LO:HI", allow_hyphen_values = true)]
+    #[arg(long = "bbox", alias = "box", value_name = "LO:HI", allow_hyphen_values = true)]
     boxes: Vec<String>,
     /// Exclude what lies on the upper faces of boxes.
     #[arg(long)]
@@ -110,12 +110,12 @@ impl Divide {
         let by = match self.by.as_str() {
             "group" => Division::Groups,
             "object" => Division::Objects,
-            "box" if self.boxes.is_empty() => return refuse("--by box needs --box"),
+            "box" if self.boxes.is_empty() => return refuse("--by box needs --bbox"),
             "box" => {
                 let corners = |text: &String| {
                     let is_box = parse_box(text).filter(|_| text.contains(':'));
                     is_box.ok_or_else(|| {
-                        Usage::new(format!("--box {text}: expected LO:HI, such as 0,0:10,10"))
+                        Usage::new(format!("--bbox {text}: expected LO:HI, such as 0,0:10,10"))
                     })
                 };
                 Division::Boxes(self.boxes.iter().map(corners).collect::<Result<_, _>>()?)

@@ -76,7 +76,7 @@ fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
     let folder = Folder::new();
     let store = points(&folder, 5000);
     done(&["pyramid", "--in-place", "-q", &store, "--levels", "2", "--size", "4"]);
-    let corner = ["--box", "0,0:1,1", "--by", "0.25,0.25"];
+    let corner = ["--bbox", "0,0:1,1", "--by", "0.25,0.25"];
     let run_lines = |args: &[&str]| -> Vec<String> {
         done(&[&["edit", "move", &store], &corner[..]].concat());
         let out = zvf(args).out;

@@ -27,7 +27,7 @@ impl HalfApplied {
         let points = folder.write("points.csv", format!("x,y,z\n{rows}"));
         zvf(&["create", "-q", &points, &store, "--chunk-shape", "40,40,40"]).clean();
         let before = tree(Path::new(&store));
-        zvf(&["edit", "rm", &store, "--box", "0,0,0:100,100,20"]).clean();
+        zvf(&["edit", "rm", &store, "--bbox", "0,0,0:100,100,20"]).clean();
         let made = Self { points: read(&store), folder };
         let count = made.points.lines().count();
         assert!(count > 1000 && count < 4000);
@@ -114,7 +114,7 @@ fn a_long_reader_is_not_in_the_way() {
     out.read_exact(&mut first).unwrap();
     // The output fills the pipe, so that the command waits while others read and commit.
     let start = std::time::Instant::now();
-    let edited = zvf(&["edit", "rm", &store, "--box", "0,0,0:100,100,30"]).clean();
+    let edited = zvf(&["edit", "rm", &store, "--bbox", "0,0,0:100,100,30"]).clean();
     assert!(!edited.contains("not applied"), "{edited}");
     assert!(read(&store).lines().count() < half.points.lines().count());
     assert!(start.elapsed().as_secs() < 25, "somebody waited for the reader");

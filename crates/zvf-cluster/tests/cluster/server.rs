@@ -10,12 +10,12 @@ use crate::processes::TIMEOUT;
 /// A gate that limits how many requests for chunks pass.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ServerState {
     allowed: usize,
     requested: usize,
 }
@@ -23,14 +23,14 @@ struct State {
 impl Gate {
     /// Creates a gate that lets `allowed` requests for chunks pass.
     pub(crate) fn new(allowed: usize) -> Arc<Self> {
-        let state = Mutex::new(State { allowed, requested: 0 });
+        let state = Mutex::new(ServerState { allowed, requested: 0 });
         Arc::new(Self { state, changed: Condvar::new() })
     }
 
     /// Waits until a request is held back.
     pub(crate) fn wait_until_held(&self) {
         let state = self.state.lock().unwrap();
-        let is_free = |state: &mut State| state.requested <= state.allowed;
+        let is_free = |state: &mut ServerState| state.requested <= state.allowed;
         let (_state, waited) = self.changed.wait_timeout_while(state, TIMEOUT, is_free).unwrap();
         assert!(!waited.timed_out(), "no chunk is requested");
     }

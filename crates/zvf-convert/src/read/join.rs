@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_formats::{
-    Input, Notes, ReadOptions, Reader, Spot, element_vertices, number_column, row_number,
+    FileReader, Input, Notes, ReadOptions, Spot, element_vertices, number_column, row_number,
 };
 use zvf_metadata::Dtype;
 use zvf_model::ObjectId;
@@ -38,7 +38,7 @@ pub fn open_all(
     inputs: impl IntoIterator<Item = Input>,
     format: Option<Format>,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let mut inputs: VecDeque<Input> = inputs.into_iter().collect();
     let Some(first) = inputs.pop_front() else {
         return Err(unknown_format(None));
@@ -63,13 +63,13 @@ pub fn open_all(
         shift: 0,
         notes: notes.clone(),
     };
-    Ok(Reader::new(header, joined).with_notes(notes))
+    Ok(FileReader::new(header, joined).with_notes(notes))
 }
 
 /// Reads the inputs one after the other.
 struct JoinedReader {
     expected: Header, // of the first input
-    reader: Reader,
+    reader: FileReader,
     inputs: VecDeque<Input>,
     format: Option<Format>,
     options: ReadOptions,

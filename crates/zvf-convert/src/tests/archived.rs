@@ -1,19 +1,19 @@
 //! Tests: files written as npz and read again.
 
 use zvf_formats::field_value;
-use zvf_model::flow::{Piece, Report};
+use zvf_model::flow::{FlowReport, Piece};
 
 use crate::read::{self, Format, Input, ReadOptions};
-use crate::write::{self, Target, WriteOptions};
+use crate::write::{self, FormatOptions, Target};
 
 /// Returns what a file gives once it is written as npz and read again.
-fn copy(text: &'static [u8], format: Option<Format>) -> (Report, Vec<Piece>) {
+fn copy(text: &'static [u8], format: Option<Format>) -> (FlowReport, Vec<Piece>) {
     let options = ReadOptions::default();
     let reader = read::open(Input::reader(text), format, &options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("copy.npz");
     let target = Target::file(std::fs::File::create(&path).unwrap());
-    let writer = write::open(Format::Npz, target, &WriteOptions::default()).unwrap();
+    let writer = write::open(Format::Npz, target, &FormatOptions::default()).unwrap();
     let report = write::copy(reader, writer).unwrap();
     let again = read::open(Input::path(&path), None, &options).unwrap();
     (report, again.collect::<Result<_, _>>().unwrap())

@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
-use zvf_model::Kind;
+use zvf_metadata::Dtype;
+use zvf_model::flow::Header;
+use zvf_model::{Column, Kind};
 
 use super::shared::golden::{self, Collected};
 use crate::Format;
 use crate::read::{self, Input, Polygons, ReadOptions};
-use crate::write::{self, Target, WriteOptions, find_losses};
+use crate::write::{self, FormatOptions, Target, find_losses};
 
 /// Writes the file at `path` as `format`, and returns the path of the result; `None` where the format does not hold it.
 fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) -> Option<PathBuf> {
@@ -18,7 +20,7 @@ fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) ->
     let to = folder.join(format!("{}.{}", format.token(), format.extensions()[0]));
     let _old = std::fs::remove_file(&to);
     let mut file = std::fs::File::create_new(&to).unwrap();
-    let writer = write::open(format, Target::file(&mut file), &WriteOptions::default()).unwrap();
+    let writer = write::open(format, Target::file(&mut file), &FormatOptions::default()).unwrap();
     match write::copy(reader, writer) {
         Ok(_) => Some(to),
         // GIFTI holds values without positions but not points, which only the data tell apart.
@@ -169,7 +171,7 @@ fn a_folder_of_surfaces_round_trips() {
         let to = tempfile::tempdir().unwrap();
         let reader =
             read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
-        let writer = write::open(format, Target::folder(to.path()), &WriteOptions::default());
+        let writer = write::open(format, Target::folder(to.path()), &FormatOptions::default());
         write::copy(reader.unwrap(), writer.unwrap()).unwrap();
         let read = |path: &Path, format| {
             let reader = read::open(Input::path(path), Some(format), &ReadOptions::default());
@@ -184,14 +186,11 @@ fn a_folder_of_surfaces_round_trips() {
         assert_eq!(thickness(&first), thickness(&second), "{format}");
         let labels = |all: &Collected| {
             let field = all.fields.iter().find(|field| field.name == "test").unwrap();
-            field
-                .text
-                .iter()
-                .map(|label| match label {
-                    zvf_model::Value::Text(text) if text != "???" => text.clone(),
-                    _ => String::new(),
-                })
-                .collect::<Vec<String>>()
+            let label = |label: &zvf_model::Value| match label {
+                zvf_model::Value::Text(text) if text != "???" => text.clone(),
+                _ => String::new(),
+            };
+            field.text.iter().map(label).collect::<Vec<String>>()
         };
         assert_eq!(labels(&first), labels(&second), "{format}");
     }
@@ -209,7 +208,7 @@ fn each_hemisphere_keeps_its_own_volume() {
     let reader =
         read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
     let target = Target::folder(to.path());
-    let writer = write::open(Format::Freesurfer, target, &WriteOptions::default());
+    let writer = write::open(Format::Freesurfer, target, &FormatOptions::default());
     write::copy(reader.unwrap(), writer.unwrap()).unwrap();
     let offset = |folder: &Path, name: &str| {
         let bytes = std::fs::read(folder.join(name)).unwrap();
@@ -232,7 +231,7 @@ fn skeletons_in_shards_are_read_again() {
     let first = Collected::from_reader(read(Input::reader(&tree[..]))).unwrap();
     for (shard_bits, files) in [(0, &["0.shard"][..]), (3, &[])] {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = WriteOptions::default();
+        let mut options = FormatOptions::default();
         options.extra.insert("precomputed.shard_bits".into(), shard_bits.into());
         let writer = write::open(Format::Precomputed, Target::folder(folder.path()), &options);
         write::copy(read(Input::reader(&tree[..])), writer.unwrap()).unwrap();
@@ -243,7 +242,7 @@ fn skeletons_in_shards_are_read_again() {
         let nanometres: Vec<f64> = first.positions.iter().map(|x| x * 1000.0).collect();
         assert_eq!((nanometres, 2), (second.positions, second.objects.len()));
     }
-    let mut options = WriteOptions::default();
+    let mut options = FormatOptions::default();
     options.extra.insert("precomputed.shard_bits".into(), 99.into());
     let target = Target::folder(tempfile::tempdir().unwrap().path());
     assert!(write::open(Format::Precomputed, target, &options).is_err());
@@ -256,11 +255,39 @@ fn write_precomputed(
     extra: &[(&str, serde_json::Value)],
 ) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut write = WriteOptions::default();
+    let mut write = FormatOptions::default();
     write.extra.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     let writer = write::open(Format::Precomputed, Target::folder(folder.path()), &write).unwrap();
     write::copy(read::open(Input::path(input), None, options).unwrap(), writer).unwrap();
     folder
+}
+
+/// Returns a graph whose nodes have their number on the first axis, and 0 on the others.
+fn graphml(axes: &[&str], nodes: usize, edges: &str) -> String {
+    let attribute = "for=\"node\" attr.type=\"double\"";
+    let key = |axis: &&str| format!("<key id=\"{axis}\" attr.name=\"{axis}\" {attribute}/>");
+    let node = |n: usize| {
+        let value = |axis: &&str| {
+            format!("<data key=\"{axis}\">{}</data>", if *axis == "x" { n } else { 0 })
+        };
+        format!("<node id=\"{n}\">{}</node>", axes.iter().map(value).collect::<String>())
+    };
+    let (keys, nodes): (String, String) =
+        (axes.iter().map(key).collect(), (0..nodes).map(node).collect());
+    format!("<graphml>{keys}<graph edgedefault=\"undirected\">{nodes}{edges}</graph></graphml>")
+}
+
+#[test]
+fn segments_have_three_axes() {
+    let input = tempfile::NamedTempFile::with_suffix(".graphml").unwrap();
+    let edge = "<edge source=\"0\" target=\"1\"/>";
+    std::fs::write(input.path(), graphml(&["x", "y"], 2, edge)).unwrap();
+    let folder = write_precomputed(input.path(), &ReadOptions::default(), &[]);
+    let flat = Collected::read(folder.path(), &ReadOptions::default()).unwrap();
+    assert_eq!(flat.positions, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    let axes = ["x", "y", "z", "t"].map(str::to_owned).into();
+    let header = Header::new(Kind::Mesh, axes, Column::empty(Dtype::FLOAT32, 4).unwrap());
+    assert!(find_losses(&header, Format::Precomputed).is_err());
 }
 
 #[test]
@@ -270,18 +297,16 @@ fn drops_vertices_without_an_object() {
     let reader = read::open(Input::reader(&table[..]), Some(Format::Csv), &options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let target = Target::folder(folder.path());
-    let writer = write::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    let writer = write::open(Format::Precomputed, target, &FormatOptions::default()).unwrap();
     let report = write::copy(reader, writer).unwrap();
     assert_eq!((report.vertices, report.objects), (1, 1));
     let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
     let expected =
         "2 vertices without an object dropped: precomputed holds objects only".to_owned();
     assert!(losses.contains(&expected), "{losses:?}");
-    let by_id: Vec<PathBuf> = std::fs::read_dir(folder.path().join("by_id"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert_eq!(by_id, [folder.path().join("by_id/0")]);
+    let mut by_id = std::fs::read_dir(folder.path().join("by_id")).unwrap();
+    assert!(by_id.all(|entry| entry.unwrap().file_name() == "0"));
+    assert!(folder.path().join("by_id/0").is_file());
 }
 
 #[test]
@@ -373,7 +398,7 @@ fn files_of_a_folder_may_be_compressed() {
     let reader = read::open(Input::reader(&tree[..]), Some(Format::Swc), &ReadOptions::default());
     let folder = tempfile::tempdir().unwrap();
     let target = Target::folder(folder.path());
-    let writer = write::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    let writer = write::open(Format::Precomputed, target, &FormatOptions::default()).unwrap();
     write::copy(reader.unwrap(), writer).unwrap();
     let read = || Collected::read(folder.path(), &ReadOptions::default());
     let plain = read().unwrap();
@@ -392,13 +417,10 @@ fn files_of_a_folder_may_be_compressed() {
 #[test]
 fn trees_are_written_parents_first_and_circles_are_refused() {
     let write = |text: &[u8], format: Format| {
-        let reader = read::open(
-            Input::reader(std::io::Cursor::new(text.to_vec())),
-            Some(format),
-            &ReadOptions::default(),
-        );
+        let input = Input::reader(std::io::Cursor::new(text.to_vec()));
+        let reader = read::open(input, Some(format), &ReadOptions::default());
         let mut out = Vec::new();
-        let writer = write::open(Format::Swc, Target::stream(&mut out), &WriteOptions::default());
+        let writer = write::open(Format::Swc, Target::stream(&mut out), &FormatOptions::default());
         let done = write::copy(reader.unwrap(), writer.unwrap());
         done.map(|_| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
     };
@@ -408,30 +430,10 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
         "# id type x y z radius parent\n# unit micrometer\n\
          1 1 0.5 0 0 2.5 -1\n2 3 0 0 9 1 1\n3 0 1 1 1 0 2\n"
     );
-    let node = |n: usize| {
-        format!(
-            "<node id=\"{n}\"><data key=\"x\">{n}</data><data key=\"y\">0</data><data key=\"z\">0</data></node>"
-        )
-    };
-    let keys: String = ["x", "y", "z"]
-        .map(|axis| {
-            format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"double\"/>")
-        })
-        .concat();
-    let graph = |edges: &str| {
-        format!(
-            "<graphml>{keys}<graph edgedefault=\"undirected\">{}{}{}{edges}</graph></graphml>",
-            node(0),
-            node(1),
-            node(2)
-        )
-    };
+    let graph = |edges: &str| graphml(&["x", "y", "z"], 3, edges);
     let open = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/>");
-    assert!(
-        write(open.as_bytes(), Format::Graphml)
-            .unwrap()
-            .ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n")
-    );
+    let written = write(open.as_bytes(), Format::Graphml).unwrap();
+    assert!(written.ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n"));
     let circle = graph(
         "<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>",
     );

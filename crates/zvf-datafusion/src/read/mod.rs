@@ -18,7 +18,7 @@ use futures_util::stream::BoxStream;
 use zvf::format::num::saturating_usize;
 
 use crate::bad_request;
-use crate::columns::{Layout, open_level};
+use crate::columns::{TableLayout, open_level};
 use crate::handle::StoreHandle;
 use crate::joined::{Memberships, is_group_column};
 use crate::scan::{Scan, Task};
@@ -33,7 +33,7 @@ pub(crate) struct ScanContext {
     pub(crate) store: StoreHandle,
     pub(crate) scan: Scan,
     /// The columns of the answer.
-    pub(crate) layout: Layout,
+    pub(crate) layout: TableLayout,
     pub(crate) schema: SchemaRef,
     /// The groups of objects, if the answer has columns of groups.
     memberships: Option<Arc<Memberships>>,
@@ -42,7 +42,7 @@ pub(crate) struct ScanContext {
 impl ScanContext {
     /// Creates the context of `scan`; reads the columns of its table.
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
-        let all = Layout::read(&store.reader(), scan.options).await?;
+        let all = TableLayout::read(&store.reader(), scan.options).await?;
         let layout = all.project(&scan.columns)?;
         let memberships = match layout.has(is_group_column) {
             true => {

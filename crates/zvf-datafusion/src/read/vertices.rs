@@ -118,7 +118,7 @@ fn attribute(batch: &Batch, name: &str) -> Result<ArrayRef> {
 
 /// The chunk and the row of a stored vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Spot {
     /// The number of its chunk.
     pub(super) chunk: u32,
     /// Its row there.
@@ -126,7 +126,7 @@ pub(super) struct Place {
 }
 
 /// Decodes the places of the vertices of an answer, from the column that `Query::with_places` adds.
-pub(super) fn decode_places(batch: &Batch) -> Result<Vec<Place>> {
+pub(super) fn decode_places(batch: &Batch) -> Result<Vec<Spot>> {
     let field = batch.field(LOCATION_FIELD);
     let field = field.ok_or_else(|| bad_request("an answer", "places", "none"))?;
     let place = |row: usize| {
@@ -134,7 +134,7 @@ pub(super) fn decode_places(batch: &Batch) -> Result<Vec<Place>> {
         let bytes = bytes.map_err(|_other| bad_request("a place", "8 bytes", "another number"))?;
         let [a, b, c, d, e, f, g, h] = bytes;
         let (row, chunk) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        Ok(Place { chunk, row })
+        Ok(Spot { chunk, row })
     };
     (0..batch.len()).map(place).collect()
 }

@@ -10,7 +10,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use zvf::create::{Layout, Recipe, create};
+use zvf::create::{Recipe, StoreLayout, create};
 use zvf::{ObjectId, OpenOptions, Query};
 use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
 
@@ -126,7 +126,7 @@ async fn grid(folder: &Path) -> String {
     std::fs::write(&file, text).unwrap();
     let recipe = Recipe { chunk: Some(vec![50.0; 3]), ..Recipe::default() };
     let go = &mut |_, _| ControlFlow::Continue(());
-    let layout = Layout::scan(&file, &recipe, go).unwrap();
+    let layout = StoreLayout::scan(&file, &recipe, go).unwrap();
     let store = store.to_str().unwrap().to_owned();
     create(&file, &store, &layout, &recipe, go).await.unwrap();
     store

@@ -166,21 +166,21 @@ impl FusedIterator for Fragments<'_> {}
 /// assert_eq!((rows.next(), rows.next(), rows.next()), (Some(7), Some(8), None));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Numbers<'a>(Source<'a>);
+pub struct Numbers<'a>(RowSource<'a>);
 
 #[derive(Clone, Debug)]
-enum Source<'a> {
+enum RowSource<'a> {
     Range(Range<u64>),
     List(slice::Iter<'a, I64>),
 }
 
 impl<'a> Numbers<'a> {
     pub(crate) const fn range(start: u64, count: u64) -> Self {
-        Self(Source::Range(start..start.saturating_add(count))) // both below 2^63
+        Self(RowSource::Range(start..start.saturating_add(count))) // both below 2^63
     }
 
     pub(crate) fn list(list: &'a [I64]) -> Self {
-        Self(Source::List(list.iter()))
+        Self(RowSource::List(list.iter()))
     }
 }
 
@@ -189,30 +189,30 @@ impl Iterator for Numbers<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Source::Range(range) => range.next(),
-            Source::List(list) => list.next().copied().map(to_unsigned),
+            RowSource::Range(range) => range.next(),
+            RowSource::List(list) => list.next().copied().map(to_unsigned),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
-            Source::Range(range) => range.size_hint(),
-            Source::List(list) => list.size_hint(),
+            RowSource::Range(range) => range.size_hint(),
+            RowSource::List(list) => list.size_hint(),
         }
     }
 
     fn fold<B, F: FnMut(B, u64) -> B>(self, init: B, f: F) -> B {
         match self.0 {
-            Source::Range(range) => range.fold(init, f),
-            Source::List(list) => list.copied().map(to_unsigned).fold(init, f),
+            RowSource::Range(range) => range.fold(init, f),
+            RowSource::List(list) => list.copied().map(to_unsigned).fold(init, f),
         }
     }
 
     /// Returns the last number, without a walk: a range of a few bytes may be longer than any walk.
     fn last(self) -> Option<u64> {
         match self.0 {
-            Source::Range(mut range) => range.next_back(),
-            Source::List(mut list) => list.next_back().copied().map(to_unsigned),
+            RowSource::Range(mut range) => range.next_back(),
+            RowSource::List(mut list) => list.next_back().copied().map(to_unsigned),
         }
     }
 }

@@ -31,7 +31,7 @@ use zerocopy::little_endian::{I64, U32};
 
 #[cfg(feature = "alloc")]
 pub use build::ManifestBuilder;
-pub use walk::{Block, BlockFragments, Blocks, Reference, References};
+pub use walk::{Block, BlockFragments, Blocks, FragmentRef, References};
 
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Found, Part};

@@ -165,7 +165,7 @@ impl FusedIterator for Blocks<'_> {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Reference<'a> {
+pub struct FragmentRef<'a> {
     /// The absolute coordinates of the chunk.
     pub chunk: &'a [I64],
     /// The number of the fragment in the chunk.
@@ -194,12 +194,12 @@ impl<'a> References<'a> {
 }
 
 impl<'a> Iterator for References<'a> {
-    type Item = Reference<'a>;
+    type Item = FragmentRef<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(fragment) = self.fragments.next() {
-                return Some(Reference { chunk: self.chunk, fragment });
+                return Some(FragmentRef { chunk: self.chunk, fragment });
             }
             let block = self.blocks.next()?;
             (self.chunk, self.fragments) = (block.chunk, block.fragments.iter());

@@ -2,7 +2,7 @@
 
 use arrow_array::ArrayRef;
 use zvf_error::Result;
-use zvf_formats::{FeatureInfo, FeatureSource, FeatureTarget, ReadOptions, Reader, Spot, crs};
+use zvf_formats::{FeatureInfo, FeatureSource, FeatureTarget, FileReader, ReadOptions, Spot, crs};
 
 use crate::read::cells::{read_cell, select, states_forms, stored_type};
 use crate::read::geometry::GeometryColumn;
@@ -12,7 +12,7 @@ pub(crate) fn open(
     batches: Batches,
     geometry: GeometryColumn,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let mut target = FeatureTarget::new(options, batches.format);
     let (mut attributes, mut left_out) = (Vec::new(), Vec::new());
     for (at, field) in batches.schema.fields().iter().enumerate() {

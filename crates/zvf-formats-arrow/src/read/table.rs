@@ -11,7 +11,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_formats::{
-    FeatureCell, FeatureColumns, FieldNames, Notes, OBJECT, PART, ReadOptions, Reader, Spot,
+    FeatureCell, FeatureColumns, FieldNames, FileReader, Notes, OBJECT, PART, ReadOptions, Spot,
     Values, VertexBuilder, check_position_type, default_axes, describe_owner_ids, missing_number,
     new_column, point_kind,
 };
@@ -22,7 +22,7 @@ use zvf_model::{Batch, Field, Kind, ObjectId};
 use crate::read::cells::{read_cell, record_forms, select, stored_type};
 use crate::read::{Batches, input_error};
 
-pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<FileReader> {
     let format = batches.format;
     let kind = point_kind(options, format)?;
     let (mut table, names, left_out) = Table::choose_columns(&batches, options, kind)?;
@@ -38,7 +38,7 @@ pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
     };
     let mut iter = batches.read(&table.selected_columns())?;
     let notes = table.notes.clone();
-    let reader = Reader::from_steps(header, move || {
+    let reader = FileReader::from_steps(header, move || {
         let rows = iter.next().transpose();
         let rows = rows.map_err(|error| input_error(table.format, "a row group", error))?;
         Ok(rows.map(|rows| table.make_batch(&rows)).transpose()?.map(Piece::Vertices))
@@ -229,7 +229,7 @@ impl Table {
         let fields = self.make_attributes(&attributes, rows.num_rows())?;
         self.push_owners(objects.as_ref(), parts.as_ref(), rows.num_rows())?;
         let batch = self.vertices.take_batch()?;
-        Ok(fields.into_iter().try_fold(batch, Batch::with_field)?)
+        Ok(batch.with_fields(fields)?)
     }
 
     /// Ends rows of these objects and parts.

@@ -6,7 +6,7 @@ use arrow_array::types::{Float32Type, Int16Type};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use zvf_error::Result;
-use zvf_formats::{BatchWriter as _, Input, Polygons, ReadOptions, Reader};
+use zvf_formats::{BatchWriter as _, FileReader, Input, Polygons, ReadOptions};
 use zvf_model::flow::Piece;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
@@ -40,9 +40,10 @@ fn table() -> Batch {
 }
 
 fn write_table(batch: &Batch, form: Form, first: &'static str) -> Vec<u8> {
-    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), form, 1 << 30), first);
-    writer.write(batch).unwrap();
-    writer.finish().unwrap()
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::new(RecordFile::new(&mut file, form, 1 << 30), first);
+    writer.write(batch).and_then(|()| writer.finish()).unwrap();
+    file
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn reads_what_it_writes() {
     }
 }
 
-fn open_stream(columns: Vec<(&str, ArrayRef)>) -> Reader {
+fn open_stream(columns: Vec<(&str, ArrayRef)>) -> FileReader {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
     writer.write(&batch).unwrap();

@@ -18,13 +18,13 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    Bounds, ByteFault, Bytes, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, FilePlace,
-    FlatTable, RandomFile, ReadOptions, Reader, RecordNumbers, crs,
+    ByteFault, Bytes, Extents, FeatureInfo, FeatureShape, FeatureSource, FeatureTarget, FilePlace,
+    FileReader, FlatTable, RandomFile, ReadOptions, RecordNumbers, crs,
 };
 
 use crate::flatgeobuf::read::feature::{FgbColumn, read_cells, read_shape};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let header = FgbHeader::read(&mut source)?;
     let offsets = match &options.bounds {
@@ -35,11 +35,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let mut target = FeatureTarget::new(options, NAME);
     let (indices, left_out) = declare_columns(&mut target, &header, options)?;
-    let start =
-        FeatureCursor { at: header.features_at, number: 0, offsets: offsets.map(Vec::into_iter) };
-    let bounds = options.bounds.clone();
+    let (at, bounds) = (header.features_at, options.bounds.clone());
     let features =
-        FgbFeatures { source, header, indices, left_out, bounds, cursor: start.clone(), start };
+        FgbFeatures { source, header, indices, left_out, bounds, offsets, at, number: 0 };
     target.into_reader(features, options)
 }
 
@@ -49,15 +47,16 @@ struct FgbFeatures {
     header: FgbHeader,
     indices: Vec<Option<usize>>, // of the columns, those that are read
     left_out: Vec<String>,
-    bounds: Option<Bounds>,
-    cursor: FeatureCursor,
-    start: FeatureCursor,
+    bounds: Option<Extents>,
+    offsets: Option<Vec<u64>>, // of the features to read; `None` for all of them
+    at: u64,                   // of the next feature
+    number: usize,             // of features read
 }
 
 impl FeatureSource for FgbFeatures {
     fn read_next(&mut self, to: &mut FeatureTarget) -> Result<bool> {
-        let Self { source, header, indices, cursor, .. } = self;
-        let Some((at, raw)) = cursor.next(source, header)? else { return Ok(false) };
+        let Some((at, raw)) = self.read_raw()? else { return Ok(false) };
+        let Self { source, header, indices, .. } = self;
         let refuse = |bad| convert_error(source, at, bad);
         let root = FlatTable::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
         read_shape(&root, header.kind, &mut to.shape).map_err(refuse)?;
@@ -78,7 +77,7 @@ impl FeatureSource for FgbFeatures {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.cursor = self.start.clone();
+        (self.at, self.number) = (self.header.features_at, 0);
         Ok(())
     }
 
@@ -121,8 +120,8 @@ impl FgbHeader {
                 return source.spot_at(0).refuse(Class::BadMagic, "fgb, 3, fgb", show());
             }
         }
-        let size =
-            u64::from(RecordNumbers::new(&source.read(8, 4, "the size of the header")?).u32(0));
+        let size = RecordNumbers::new(&source.read(8, 4, "the size of the header")?).u32(0);
+        let size = u64::from(size);
         let expected = format_args!("a header of at most {MAX_HEADER_BYTES} bytes");
         source.spot_at(8).ensure(size <= MAX_HEADER_BYTES, Class::LimitExceeded, expected, size)?;
         let raw = source.read(12, size, "the header")?;
@@ -210,7 +209,7 @@ impl FgbHeader {
     }
 
     /// Searches the tree, which must exist, for features that intersect the box. Returns their offsets in order.
-    fn search_tree(&self, source: &mut RandomFile, bounds: &Bounds) -> Result<Vec<u64>> {
+    fn search_tree(&self, source: &mut RandomFile, bounds: &Extents) -> Result<Vec<u64>> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
@@ -270,46 +269,31 @@ fn convert_error(source: &RandomFile, at: u64, bad: ByteFault) -> Error {
     source.spot_at(at + to_u64(bad.at)).fault(bad)
 }
 
-/// A cursor over the features of a file.
-#[derive(Clone, Debug)]
-struct FeatureCursor {
-    at: u64,
-    number: u64, // of features read
-    /// The offsets of the features to read; `None` for all features.
-    offsets: Option<std::vec::IntoIter<u64>>,
-}
-
-impl FeatureCursor {
+impl FgbFeatures {
     /// Reads the next feature: its offset and its bytes.
-    fn next(
-        &mut self,
-        source: &mut RandomFile,
-        header: &FgbHeader,
-    ) -> Result<Option<(u64, Vec<u8>)>> {
-        if let Some(offsets) = &mut self.offsets {
-            match offsets.next() {
-                Some(at) => self.at = at,
+    fn read_raw(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
+        let Self { source, header, offsets, at, number, .. } = self;
+        let count = header.count;
+        let is_last = count != 0 && to_u64(*number) == count;
+        if let Some(offsets) = offsets {
+            match offsets.get(*number) {
+                Some(offset) => *at = *offset,
                 None => return Ok(None),
             }
-        } else if self.at >= source.len() {
-            if header.count != 0 && self.number != header.count {
-                let expected = format!("{} features", header.count);
-                let found = self.number.to_string();
-                return source.spot_at(self.at).refuse(Class::Truncated, expected, found);
-            }
+        } else if *at >= source.len() {
+            let (holds, expected) = (count == 0 || is_last, format_args!("{count} features"));
+            source.spot_at(*at).ensure(holds, Class::Truncated, expected, number)?;
             return Ok(None);
-        } else if header.count != 0 && self.number == header.count {
-            let expected = format!("the end after {} features", header.count);
-            return source.spot_at(self.at).refuse(Class::Trailing, expected, "more");
+        } else if is_last {
+            let expected = format_args!("the end after {count} features");
+            return source.spot_at(*at).refuse(Class::Trailing, expected, "more");
         }
-        let size = u64::from(
-            RecordNumbers::new(&source.read(self.at, 4, "the size of a feature")?).u32(0),
-        );
-        let at = self.at + 4;
-        let raw = source.read(at, size, "a feature")?;
-        self.at = at + size;
-        self.number += 1;
-        Ok(Some((at, raw)))
+        let size = RecordNumbers::new(&source.read(*at, 4, "the size of a feature")?).u32(0);
+        let start = *at + 4;
+        let raw = source.read(start, size.into(), "a feature")?;
+        *at = start + u64::from(size);
+        *number += 1;
+        Ok(Some((start, raw)))
     }
 }
 
@@ -339,7 +323,7 @@ fn declare_columns(
 }
 
 /// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.
-fn intersects_bounds(shape: &FeatureShape, bounds: Option<&Bounds>) -> bool {
+fn intersects_bounds(shape: &FeatureShape, bounds: Option<&Extents>) -> bool {
     let Some(bounds) = bounds else { return true };
     let axes = shape.axes.max(1);
     (0..axes.min(bounds.min.len())).all(|axis| {
@@ -359,7 +343,7 @@ const MAX_OPEN_NODES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Bounds, Polygons, ReadOptions};
+    use zvf_formats::{Extents, Polygons, ReadOptions};
 
     use crate::shared::golden::{Collected, check_files, folder};
 
@@ -382,8 +366,10 @@ mod tests {
             values.sort_by(f64::total_cmp);
             values[values.len() * share / 10]
         };
-        let bounds =
-            Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
+        let bounds = Extents {
+            min: vec![middle(0, 2), middle(1, 3)],
+            max: vec![middle(0, 6), middle(1, 8)],
+        };
         let inside = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
             Collected::read(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() })

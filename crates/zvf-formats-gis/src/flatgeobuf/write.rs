@@ -11,26 +11,32 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::crs::code_of;
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, Opened, Target, WriteOptions, cannot_hold, count_u32,
-    field_value,
+    FeatureShape, FeatureSink, FeatureWriter, NewFile, OpenedWriter, Target, cannot_hold,
+    count_u32, field_value,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{Header, Loss};
+use zvf_model::flow::Loss;
 use zvf_model::{Field, Value};
 
 use crate::flatgeobuf::read::feature::TYPES;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file("FlatGeobuf")?;
-    let sink = Sink {
-        out,
-        memory: options.memory / 2,
-        columns: Vec::new(),
-        crs: None,
-        held: Some(HeldFeatures::default()),
-        axes: 2,
-    };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, "FlatGeobuf")))
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let NewFile { target, options, header } = file;
+    FeatureWriter::open(header, options, "FlatGeobuf", |fields| {
+        let columns = fields.iter().map(|field| (field.name.to_string(), column_type(field)));
+        let crs = header.crs.clone();
+        let is_named = crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || is_wkt(crs));
+        let loss = Loss::new("the CRS is not stated: it has neither a code nor WKT");
+        let sink = Sink {
+            out: target,
+            memory: options.memory / 2,
+            columns: columns.collect(),
+            crs,
+            held: Some(HeldFeatures::default()),
+            axes: header.axes.len(),
+        };
+        Ok((sink, Some(loss).filter(|_| !is_named).into_iter().collect()))
+    })
 }
 
 struct Sink<'a> {
@@ -59,20 +65,6 @@ struct Item {
 }
 
 impl FeatureSink for Sink<'_> {
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
-        for field in fields {
-            self.columns.push((field.name.to_string(), column_type(field)));
-        }
-        self.axes = header.axes.len();
-        self.crs = header.crs.clone();
-        let is_named = header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || is_wkt(crs));
-        Ok(if is_named {
-            Vec::new()
-        } else {
-            vec![Loss::new("the CRS is not stated: it has neither a code nor WKT")]
-        })
-    }
-
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
         let (kind, _) = shape.geometry_type();
         let feature = encode_feature(shape, kind, fields, &self.columns, row)?;
@@ -387,7 +379,7 @@ const MAX_FEATURE_BYTES: usize = (1 << 31) - (1 << 16);
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Bounds, Input, ReadOptions, WriteOptions};
+    use zvf_formats::{Extents, FormatOptions, Input, ReadOptions};
     use zvf_model::flow::Piece;
 
     use crate::shared::{open, pieces};
@@ -396,7 +388,7 @@ mod tests {
     fn convert(text: String, memory: u64) -> Vec<u8> {
         let input = Input::reader(std::io::Cursor::new(text.into_bytes()));
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let options = FormatOptions { memory, ..FormatOptions::default() };
         crate::shared::convert(reader, &FLATGEOBUF, &options).unwrap().0
     }
 
@@ -452,7 +444,7 @@ mod tests {
             rows.sum::<usize>()
         };
         assert_eq!(count(&all), 700);
-        let bounds = Bounds { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
+        let bounds = Extents { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
         let inside = (0..700)
             .filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)]))
             .count();

@@ -19,14 +19,14 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bytes, FeatureInfo, FeatureSource, FeatureTarget, RandomFile, ReadOptions, Reader, Sequence,
-    Spot, crs,
+    Bytes, FeatureInfo, FeatureSource, FeatureTarget, FileReader, RandomFile, ReadOptions,
+    Sequence, Spot, crs,
 };
 
 use crate::geojson::read::feature::Feature;
 use crate::geojson::read::json::{NAME, Text, next_byte, take_byte, take_value};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
     let cursor = FeatureCursor::new(Sequence::new(source), options.memory);
     let features = GeoJsonFeatures { cursor, has_extra_numbers: false };
@@ -212,12 +212,8 @@ impl FeatureCursor {
         loop {
             let key = self.read_key()?;
             if key == "features" && next_byte(&mut self.from)? == Some(b'[') {
-                let from = &mut self.from;
-                if std::mem::replace(&mut self.has_list, true) {
-                    return from.here().refuse(Class::Duplicate, "one list of features", "two");
-                }
-                from.take(1);
-                (self.in_list, self.has_item) = (true, false);
+                self.from.take(1);
+                (self.has_list, self.in_list, self.has_item) = (true, true, false);
                 return Ok(None);
             }
             if !self.read_member(&key)? {

@@ -10,24 +10,47 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_formats::crs::{code_of, is_wgs84};
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, Opened, PartKind, Target, WriteOptions, row_to_json,
+    FeatureShape, FeatureSink, FeatureWriter, NewFile, OpenedWriter, PartKind, Target, row_to_json,
     value_to_json,
 };
 use zvf_model::Field;
-use zvf_model::flow::{Header, Loss};
+use zvf_model::flow::Loss;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, lines: bool) -> Opened<'a> {
-    let out = target.into_file("GeoJSON")?;
-    let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
-    let sink = Out { out, lines, digits: None, crs, has_features: false };
-    Ok(Box::new(FeatureWriter::new(Box::new(sink), options, "GeoJSON")))
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, lines: bool) -> OpenedWriter<'a> {
+    let NewFile { target, options, header } = file;
+    FeatureWriter::open(header, options, "GeoJSON", |_| {
+        let named = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
+        let crs = named.or_else(|| header.crs.as_ref().and_then(name_of));
+        let is_degrees = crs.as_deref().is_some_and(is_wgs84);
+        let loss = match &crs {
+            Some(_) if is_degrees => None,
+            None => {
+                let why = match header.crs {
+                    Some(_) => "the CRS has no code that could name it",
+                    None => "no CRS is known",
+                };
+                Some(Loss::new(format!(
+                    "coordinates are taken as they are: {why}, and readers of GeoJSON take them for degrees"
+                )))
+            }
+            Some(crs) if lines => Some(Loss::new(format!(
+                "the CRS {crs} is not stated: lines of features have no place for it, and readers take them for degrees"
+            ))),
+            Some(crs) => Some(Loss::new(format!(
+                "the CRS {crs} is an old crs member, which RFC 7946 does not have"
+            ))),
+        };
+        let digits = is_degrees.then_some(7);
+        let mut sink = Out { out: target, lines, digits, has_features: false };
+        sink.begin(crs.filter(|_| !is_degrees))?;
+        Ok((sink, loss.into_iter().collect()))
+    })
 }
 
 struct Out<'a> {
     out: Target<'a>,
     lines: bool,
     digits: Option<usize>,
-    crs: Option<String>, // of the options
     has_features: bool,
 }
 
@@ -47,42 +70,22 @@ fn name_of(crs: &Json) -> Option<String> {
     }
 }
 
-impl FeatureSink for Out<'_> {
-    fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>> {
-        let mut losses = Vec::new();
-        let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
-        let is_degrees = crs.as_deref().is_some_and(is_wgs84);
-        match &crs {
-            None => {
-                let why = match header.crs {
-                    Some(_) => "the CRS has no code that could name it",
-                    None => "no CRS is known",
-                };
-                losses.push(Loss::new(format!(
-                    "coordinates are taken as they are: {why}, and readers of GeoJSON take them for degrees"
-                )));
-            }
-            Some(crs) if !is_degrees && self.lines => losses.push(Loss::new(format!(
-                "the CRS {crs} is not stated: lines of features have no place for it, and readers take them for degrees"
-            ))),
-            Some(crs) if !is_degrees => losses.push(Loss::new(format!(
-                "the CRS {crs} is an old crs member, which RFC 7946 does not have"
-            ))),
-            Some(_) => {}
-        }
-        self.digits = is_degrees.then_some(7);
+impl Out<'_> {
+    /// Begins a collection, with a `crs` member if there is a name of one.
+    fn begin(&mut self, crs: Option<String>) -> Result<()> {
         if self.lines {
-            return Ok(losses);
+            return Ok(());
         }
         write!(self.out, "{{\"type\":\"FeatureCollection\",")?;
-        if let Some(crs) = crs.filter(|_| !is_degrees) {
+        if let Some(crs) = crs {
             let name = Json::from(crs);
             write!(self.out, "\"crs\":{{\"type\":\"name\",\"properties\":{{\"name\":{name}}}}},")?;
         }
-        write!(self.out, "\"features\":[")?;
-        Ok(losses)
+        Ok(write!(self.out, "\"features\":[")?)
     }
+}
 
+impl FeatureSink for Out<'_> {
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
         if std::mem::replace(&mut self.has_features, true) && !self.lines {
             write!(self.out, ",")?;
@@ -160,7 +163,7 @@ fn format_rounded(x: f64, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, Spec};
+    use zvf_formats::{FormatOptions, Input, ReadOptions, Spec};
 
     use super::*;
     use crate::shared::open;
@@ -169,7 +172,7 @@ mod tests {
     fn convert(text: &'static str, format: &'static Spec) -> String {
         let input = Input::reader(text.as_bytes());
         let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
-        let written = crate::shared::convert(reader, format, &WriteOptions::default());
+        let written = crate::shared::convert(reader, format, &FormatOptions::default());
         String::from_utf8(written.unwrap().0).unwrap()
     }
 

@@ -24,8 +24,8 @@ pub(crate) mod record;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bounds, Bytes, FLOAT64, OBJECT, RandomFile, ReadOptions, Reader, RecordNumbers, block_rows,
-    crs, default_axes, new_column, point_kind, with_units,
+    Bytes, FLOAT64, FileReader, OBJECT, RandomFile, ReadOptions, RecordNumbers, block_rows, crs,
+    default_axes, new_column, point_kind, with_units,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
@@ -35,64 +35,39 @@ use crate::las::read::header::{LasHeader, Record};
 use crate::las::read::layout::{LasField, read_fields};
 use crate::las::read::points::{PointReader, PointSchema, field_with_description};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let points = PointReader::open(&las, &mut source)?;
-    Ok(LasFile::new(las, source, points, options)?.into_reader(None, None, None))
+    read_points(&las, source, points, options, None)
 }
 
-/// An open file with its parsed headers.
-struct LasFile {
-    las: LasHeader,
-    source: RandomFile,
-    points: PointReader,
-    schema: PointSchema,
-    header: Header,
-    batch_rows: usize,
-}
-
-impl LasFile {
-    fn new(
-        las: LasHeader,
-        mut source: RandomFile,
-        points: PointReader,
-        options: &ReadOptions,
-    ) -> Result<Self> {
-        let (fields, notes) = read_fields(&las, &mut source)?;
-        let schema = choose_columns(&las, fields, &source, options)?;
-        let header = build_header(&las, &schema, &mut source, notes)?;
-        let batch_rows = block_rows(schema.record_bytes, options.batch_rows);
-        Ok(Self { las, source, points, schema, header, batch_rows })
-    }
-
-    /// Converts the file to a reader of the points that pass `filter`. `count` overrides the count of the header,
-    /// `record` is added to the header records.
-    fn into_reader(
-        self,
-        filter: Option<BoundsFilter>,
-        count: Option<u64>,
-        record: Option<(String, serde_json::Value)>,
-    ) -> Reader {
-        let mut header = self.header;
-        header.vertices = Some(count.unwrap_or(self.las.count)).filter(|_| filter.is_none());
-        header.records.extend(record);
-        let (source, points, schema, batch_rows) =
-            (self.source, self.points, self.schema, self.batch_rows);
-        let mut pieces = Pieces { source, points, schema, filter, batch_rows };
-        Reader::from_steps(header, move || pieces.read_next())
-    }
-}
-
-/// Filter of points by a box.
-struct BoundsFilter(Bounds);
-
-impl BoundsFilter {
-    fn filter_records(&self, records: Vec<u8>, schema: &PointSchema) -> Vec<u8> {
-        let is_inside = |record: &&[u8]| self.0.contains(&schema.grid.position(record));
-        let records = records.chunks_exact(schema.record_bytes);
-        records.filter(is_inside).flatten().copied().collect()
-    }
+/// Reads points. Those of an octree, whose record is given, are filtered by the box in the options.
+fn read_points(
+    las: &LasHeader,
+    mut source: RandomFile,
+    mut points: PointReader,
+    options: &ReadOptions,
+    octree: Option<serde_json::Value>,
+) -> Result<FileReader> {
+    let (fields, notes) = read_fields(las, &mut source)?;
+    let schema = choose_columns(las, fields, &source, options)?;
+    let mut header = build_header(las, &schema, &mut source, notes)?;
+    let bounds = options.bounds.clone().filter(|_| octree.is_some());
+    header.vertices = Some(points.count()).filter(|_| bounds.is_none());
+    header.records.extend(octree.map(|record| ("copc".to_owned(), record)));
+    let batch_rows = block_rows(schema.record_bytes, options.batch_rows);
+    Ok(FileReader::from_steps(header, move || {
+        let records = points.read_records(&mut source, batch_rows)?;
+        if records.is_empty() {
+            return Ok(None);
+        }
+        let records = match &bounds {
+            Some(bounds) => schema.filter_records(&records, bounds),
+            None => records,
+        };
+        schema.decode_batch(&records).map(|batch| Some(Piece::Vertices(batch)))
+    }))
 }
 
 /// Chooses the columns and the object column that the options name.
@@ -162,7 +137,6 @@ fn build_header(
         crs,
         records: vec![("las".to_owned(), record)],
         objects: schema.object.is_some(),
-        vertices: Some(las.count),
         left_out,
         notes,
         ..Header::new(schema.kind, default_axes(3), new_column(FLOAT64, 3, Vec::new())?)
@@ -198,28 +172,6 @@ fn find_crs(las: &LasHeader, source: &mut RandomFile) -> Result<Option<serde_jso
 
 /// Limit of a coordinate reference system. More keys of `GeoTIFF` do not fit their count of 16 bits.
 const MAX_CRS_BYTES: u64 = 1 << 20;
-
-/// Reads the points, batch by batch.
-struct Pieces {
-    source: RandomFile,
-    points: PointReader,
-    schema: PointSchema,
-    filter: Option<BoundsFilter>,
-    batch_rows: usize,
-}
-
-impl Pieces {
-    fn read_next(&mut self) -> Result<Option<Piece>> {
-        let mut records = self.points.read_records(&mut self.source, self.batch_rows)?;
-        if records.is_empty() {
-            return Ok(None);
-        }
-        if let Some(filter) = &self.filter {
-            records = filter.filter_records(records, &self.schema);
-        }
-        self.schema.decode_batch(&records).map(|batch| Some(Piece::Vertices(batch)))
-    }
-}
 
 #[cfg(test)]
 mod tests;

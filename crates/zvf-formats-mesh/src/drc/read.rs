@@ -5,14 +5,14 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::draco::{Limits, Meaning};
-use zvf_formats::{Bytes, ReadOptions, Reader, WholeFile, WholeGeometry, draco, number_column};
+use zvf_formats::draco::{Caps, Meaning};
+use zvf_formats::{Bytes, FileReader, ReadOptions, WholeFile, WholeGeometry, draco, number_column};
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
-    let limits = Limits::from_memory(options.memory);
+    let limits = Caps::from_memory(options.memory);
     let stream = draco::decode(&file.bytes, &limits).map_err(|fault| {
         file.spot_at(fault.byte).error(fault.class, fault.expected, fault.found)
     })?;

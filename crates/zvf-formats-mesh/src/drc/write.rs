@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use zvf_draco::{Encoder, Quantization};
+use zvf_draco::{DracoEncoder, Quantization};
 use zvf_error::Error;
 use zvf_format::num::nearest_f32;
 use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold};
@@ -23,7 +23,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         })
         .collect();
     let Some(faces) = faces else { return Err(refuse("more than 2^32 vertices".to_owned())) };
-    let mut encoder = Encoder::new(&positions).map_err(|fault| refuse(fault.to_string()))?;
+    let mut encoder = DracoEncoder::new(&positions).map_err(|fault| refuse(fault.to_string()))?;
     if input.header.kind == zvf_model::Kind::Mesh {
         encoder = encoder.with_faces(&faces).map_err(|fault| refuse(fault.to_string()))?;
     }

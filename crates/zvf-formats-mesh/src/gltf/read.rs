@@ -20,16 +20,16 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, ReadOptions, Reader, WholeFile, WholeGeometry, fan, missing_number, new_column,
-    number_column, text_field,
+    Bytes, FLOAT64, FileReader, ReadOptions, WholeFile, WholeGeometry, fan, missing_number,
+    new_column, number_column, text_field,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use crate::gltf::read::accessor::{Document, DracoMesh, member};
-use crate::gltf::read::scene::{IDENTITY, Matrix, MeshNode};
+use crate::gltf::read::scene::{IDENTITY, MeshNode};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
     let document = Document::parse(&file, options)?;
     let nodes = scene::list_mesh_nodes(&document)?;
@@ -80,9 +80,9 @@ fn read_primitive(
         if name.starts_with("JOINTS_") || name.starts_with("WEIGHTS_") {
             continue;
         }
-        let decoded = draco.as_ref().and_then(|draco| draco.attribute(name));
-        let values = match decoded {
-            Some(values) => values,
+        let mut decoded = draco.iter().flat_map(|draco| &draco.attributes);
+        let values = match decoded.find(|(key, _)| key == name) {
+            Some((_, values)) => values.clone(),
             None => document.read_accessor(index, &place())?,
         };
         if name == "POSITION" {
@@ -157,15 +157,19 @@ fn expand_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
 /// A primitive with the matrix of its node.
 struct Instance<'a> {
     id: i64,
-    name: String,
-    matrix: Matrix,
-    extras: &'a Json,
+    node: &'a MeshNode<'a>,
     primitive: &'a Primitive,
+}
+
+impl<'a> Instance<'a> {
+    fn extras(&self) -> &'a Json {
+        &self.node.json["extras"]
+    }
 }
 
 fn build_geometry(
     document: &Document<'_>,
-    nodes: &[MeshNode],
+    nodes: &[MeshNode<'_>],
     options: &ReadOptions,
 ) -> Result<WholeGeometry> {
     let meshes = document.array("meshes");
@@ -187,13 +191,13 @@ fn build_geometry(
         let primitives = read[node.mesh].iter().flatten();
         primitives.map(move |primitive| (node, primitive))
     });
-    let instances = (0..).zip(placed).map(|(id, (node, primitive))| {
-        let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
-        Instance { id, name, matrix, extras, primitive }
-    });
+    let instances =
+        (0..).zip(placed).map(|(id, (node, primitive))| Instance { id, node, primitive });
     let mut instances: Vec<Instance<'_>> = instances.collect();
     assign_ids(&mut instances);
-    let kinds = list_kinds(&instances);
+    let has = |kind: &Kind| instances.iter().any(|instance| instance.primitive.kind() == *kind);
+    let kinds = [Kind::Mesh, Kind::Graph, Kind::PointCloud].into_iter().filter(has);
+    let kinds: Vec<Kind> = kinds.collect();
     let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::Mesh);
     let read_kind = match kind {
         Kind::Mesh | Kind::PointCloud => kind,
@@ -208,14 +212,18 @@ fn build_geometry(
     let mut geometry = join_instances(document, &instances, read_kind, options)?;
     geometry.header.other_kinds = kinds.into_iter().filter(|kind| *kind != read_kind).collect();
     geometry.header.left_out.extend(document.list_left_out(nodes));
-    geometry.header.records.push(("gltf".to_owned(), build_record(document, &instances)));
+    let objects = instances.iter().map(|Instance { id, node, primitive }| {
+        json!({"id": id, "mode": primitive.mode, "matrix": node.matrix})
+    });
+    let record = json!({"asset": document.json["asset"], "objects": objects.collect::<Vec<_>>()});
+    geometry.header.records.push(("gltf".to_owned(), record));
     Ok(geometry)
 }
 
 /// Sets the ids from `extras.object_id` of the nodes, if all have one and they are unique.
 fn assign_ids(instances: &mut [Instance<'_>]) {
     let ids: Option<Vec<i64>> =
-        instances.iter().map(|instance| instance.extras["object_id"].as_i64()).collect();
+        instances.iter().map(|instance| instance.extras()["object_id"].as_i64()).collect();
     let Some(ids) = ids else { return };
     let mut unique_ids = std::collections::HashSet::new();
     if ids.iter().all(|id| unique_ids.insert(*id)) {
@@ -229,26 +237,29 @@ fn build_object_fields(
     instances: &[Instance<'_>],
     left_out: &mut Vec<String>,
 ) -> Result<Vec<Field>> {
-    let names: Vec<String> = instances.iter().map(|instance| instance.name.clone()).collect();
+    let name = |instance: &Instance<'_>| {
+        instance.node.json["name"].as_str().unwrap_or_default().to_owned()
+    };
+    let names: Vec<String> = instances.iter().map(name).collect();
     let mut fields = vec![text_field("name", &names)?];
-    let extras = instances.iter().filter_map(|instance| instance.extras.as_object());
+    let extras = instances.iter().filter_map(|instance| instance.extras().as_object());
     let keys: std::collections::BTreeSet<&String> =
         extras.flat_map(|extras| extras.keys()).collect();
     for key in keys {
         if key == "object_id" || key == "name" {
             continue;
         }
-        let values: Vec<&Json> = instances.iter().map(|instance| &instance.extras[key]).collect();
+        let values: Vec<&Json> = instances.iter().map(|instance| &instance.extras()[key]).collect();
         let integers: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
         let floats: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
         let texts: Option<Vec<String>> =
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+        let number = |column| Field::new(key.as_str(), column);
         if let Some(integers) = integers {
             let column = number_column(Dtype::INT64, 1, &integers, |n| n.to_le_bytes())?;
-            fields.push(Field::new(key.as_str(), column));
+            fields.push(number(column));
         } else if let Some(floats) = floats {
-            let column = number_column(FLOAT64, 1, &floats, |x| x.to_le_bytes())?;
-            fields.push(Field::new(key.as_str(), column));
+            fields.push(number(number_column(FLOAT64, 1, &floats, |x| x.to_le_bytes())?));
         } else if let Some(texts) = texts {
             fields.push(text_field(key, &texts)?);
         } else {
@@ -258,22 +269,6 @@ fn build_object_fields(
     Ok(fields)
 }
 
-fn list_kinds(instances: &[Instance<'_>]) -> Vec<Kind> {
-    let has = |kind: &Kind| instances.iter().any(|instance| instance.primitive.kind() == *kind);
-    [Kind::Mesh, Kind::Graph, Kind::PointCloud].into_iter().filter(has).collect()
-}
-
-fn build_record(document: &Document<'_>, instances: &[Instance<'_>]) -> Json {
-    let objects: Vec<Json> = instances
-        .iter()
-        .map(|instance| {
-            let mode = instance.primitive.mode;
-            json!({"id": instance.id, "mode": mode, "matrix": instance.matrix})
-        })
-        .collect();
-    json!({"asset": document.json["asset"], "objects": objects})
-}
-
 fn join_instances(
     document: &Document<'_>,
     instances: &[Instance<'_>],
@@ -281,7 +276,7 @@ fn join_instances(
     options: &ReadOptions,
 ) -> Result<WholeGeometry> {
     let keeps_bytes = instances.iter().all(|instance| {
-        instance.matrix == IDENTITY && instance.primitive.positions.dtype() == Dtype::FLOAT32
+        instance.node.matrix == IDENTITY && instance.primitive.positions.dtype() == Dtype::FLOAT32
     });
     // Instances share their mesh, so that the sums can be larger than any memory: they are compared with the limit.
     let sum = |len: &dyn Fn(&Primitive) -> usize| {
@@ -298,7 +293,7 @@ fn join_instances(
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0_u64;
     for instance in instances {
-        let (points, affine) = (&instance.primitive.positions, instance.matrix.to_affine());
+        let (points, affine) = (&instance.primitive.positions, instance.node.matrix.to_affine());
         if keeps_bytes {
             positions.extend_from_slice(points.bytes());
         } else {

@@ -124,15 +124,13 @@ impl Scene {
         if !extras.is_empty() {
             node["extras"] = Json::Object(extras);
         }
-        if mode == 0 || !part.elements.is_empty() {
-            self.meshes.push(json!({"primitives": [primitive]}));
-        } else {
+        if part.elements.is_empty()
+            && let Some(primitive) = primitive.as_object_mut()
+        {
             primitive["mode"] = json!(0); // points, for vertices without elements
-            if let Some(primitive) = primitive.as_object_mut() {
-                primitive.remove("indices");
-            }
-            self.meshes.push(json!({"primitives": [primitive]}));
+            primitive.remove("indices");
         }
+        self.meshes.push(json!({"primitives": [primitive]}));
         self.nodes.push(node);
         Ok(())
     }
@@ -180,15 +178,12 @@ impl Scene {
         if is_text {
             return; // listed as a loss before
         }
-        if (1..=4).contains(&width) {
-            let name = attribute_name(&field.name);
-            let accessor = self.push_values(&field.column, 0..width, rows, &name);
-            to.insert(name, json!(accessor));
-            return;
-        }
-        for c in 0..width {
-            let name = attribute_name(&value_name(field, c));
-            let accessor = self.push_values(&field.column, c..c + 1, rows, &name);
+        let step = if width <= 4 { width } else { 1 };
+        for first in (0..width).step_by(step) {
+            let is_whole = step == width;
+            let name = if is_whole { field.name.to_string() } else { value_name(field, first) };
+            let name = attribute_name(&name);
+            let accessor = self.push_values(&field.column, first..first + step, rows, &name);
             to.insert(name, json!(accessor));
         }
     }

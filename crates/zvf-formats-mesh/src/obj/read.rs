@@ -20,14 +20,14 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, FLOAT64, Lines, NamedValues, Polygons, ReadOptions, Reader, Spot,
-    Values, VertexBuilder, default_axes, quote_start, survives_float32,
+    ByteFault, Bytes, Corners, FLOAT64, FileReader, Lines, NamedValues, PieceBuilder, Polygons,
+    ReadOptions, Spot, Values, VertexBuilder, default_axes, quote_start, survives_float32,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
-use zvf_model::flow::{ElementHeader, Header, Piece};
+use zvf_model::flow::{ElementHeader, Header};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let spot = bytes.spot("the stream").hint("give the file itself");
         return spot.refuse(Class::Unsupported, "a file, which is read twice", "a stream");
@@ -71,15 +71,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut bytes = Bytes::open(&path)?;
     bytes.set_format("OBJ");
     let polygons = if keyword == Some("l") { Polygons::Same } else { options.polygons };
+    let (mut lines, mut body) = (Lines::new_lossy(bytes), Body { keyword, has_colour, count: 0 });
     let corners = Corners::new(polygons);
-    let mut pieces = Pieces {
-        lines: Lines::new_lossy(bytes),
-        body: Body { keyword, vertices, has_colour, count: 0, corners },
-        batch_rows: options.batch_rows.max(1),
-        pending: None,
-        ended: false,
-    };
-    Ok(Reader::from_steps(header, move || pieces.step()))
+    let pieces = PieceBuilder { corners, ..PieceBuilder::new(vertices, options) };
+    Ok(pieces.into_reader(header, move |to| {
+        let Some(line) = lines.next_continued()? else { return Ok(false) };
+        body.push_line(line, to).map_err(|fault| lines.here().fault(fault))?;
+        Ok(true)
+    }))
 }
 
 /// The number of lines of each kind in a file.
@@ -156,66 +155,32 @@ fn count_words(line: &[u8]) -> usize {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count()
 }
 
-/// Reads the file in batches.
-struct Pieces {
-    lines: Lines,
-    body: Body,
-    batch_rows: usize,
-    pending: Option<Piece>, // elements that follow the vertices that were just returned
-    ended: bool,
-}
-
-/// The vertices and elements of the current batch.
+/// The lines of vertices and elements.
 struct Body {
     keyword: Option<&'static str>, // of the elements that are read
-    vertices: VertexBuilder,
     has_colour: bool,
     count: u64, // vertices so far
-    corners: Corners,
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>> {
-        if let Some(piece) = self.pending.take() {
-            return Ok(Some(piece));
-        }
-        while !self.ended
-            && self.body.vertices.rows() < self.batch_rows
-            && self.body.corners.rows() < self.batch_rows
-        {
-            let Some(line) = self.lines.next_continued()? else {
-                self.ended = true;
-                break;
-            };
-            self.body.push_line(line).map_err(|fault| self.lines.here().fault(fault))?;
-        }
-        let Body { vertices, corners, .. } = &mut self.body;
-        if corners.rows() > 0 && (self.ended || corners.rows() >= self.batch_rows) {
-            let elements = corners.take(&mut [])?;
-            if vertices.rows() == 0 {
-                return Ok(Some(elements));
-            }
-            self.pending = Some(elements);
-        }
-        if vertices.rows() > 0 { vertices.take().map(Some) } else { Ok(None) }
-    }
 }
 
 impl Body {
-    fn push_line(&mut self, line: &str) -> Result<(), ByteFault> {
+    fn push_line(&mut self, line: &str, to: &mut PieceBuilder) -> Result<(), ByteFault> {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
-            Some("v") => self.push_vertex(words),
+            Some("v") => self.push_vertex(words, &mut to.vertices),
             Some(word)
                 if self.keyword == Some(word) || (word == "fo" && self.keyword == Some("f")) =>
             {
-                self.push_element(words)
+                self.push_element(words, &mut to.corners)
             }
             _ => Ok(()),
         }
     }
 
-    fn push_vertex(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), ByteFault> {
+    fn push_vertex(
+        &mut self,
+        words: SplitAsciiWhitespace<'_>,
+        to: &mut VertexBuilder,
+    ) -> Result<(), ByteFault> {
         let mut values = [""; MAX_WORDS];
         let count = values.iter_mut().zip(words).map(|(value, word)| *value = word).count();
         let expected = match (self.has_colour, count) {
@@ -227,8 +192,8 @@ impl Body {
             return Err(ByteFault::new(Class::CountMismatch, expected, format!("{count} values")));
         }
         for (at, word) in values.into_iter().take(count).enumerate() {
-            let pushed = match (at, self.has_colour, self.vertices.fields.first_mut()) {
-                (0..=2, ..) => self.vertices.positions.push_text(word),
+            let pushed = match (at, self.has_colour, to.fields.first_mut()) {
+                (0..=2, ..) => to.positions.push_text(word),
                 (_, true, Some(colour)) => colour.values.push_text(word),
                 _ => true,
             };
@@ -236,16 +201,20 @@ impl Body {
                 return Err(bad_number("a number", word));
             }
         }
-        self.vertices.end_row(None, 0);
+        to.end_row(None, 0);
         self.count += 1;
         Ok(())
     }
 
-    fn push_element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), ByteFault> {
+    fn push_element(
+        &self,
+        words: SplitAsciiWhitespace<'_>,
+        to: &mut Corners,
+    ) -> Result<(), ByteFault> {
         let corners = to_u64(words.clone().count());
         let is_face = self.keyword == Some("f");
         if is_face {
-            self.corners.check_face(corners)?;
+            to.check_face(corners)?;
         } else if corners < 2 {
             return Err(ByteFault::new(Class::BadShape, "2 vertices or more", corners));
         }
@@ -253,21 +222,21 @@ impl Body {
         for word in words {
             let vertex = self.parse_vertex(word)?;
             if is_face {
-                self.push_corner(vertex, word)?;
+                self.push_corner(vertex, word, to)?;
             } else if let Some(before) = before.replace(vertex) {
-                self.push_corner(before, word)?;
-                self.push_corner(vertex, word)?;
-                self.corners.end();
+                self.push_corner(before, word, to)?;
+                self.push_corner(vertex, word, to)?;
+                to.end();
             }
         }
         if is_face {
-            self.corners.end();
+            to.end();
         }
         Ok(())
     }
 
-    fn push_corner(&mut self, vertex: i64, word: &str) -> Result<(), ByteFault> {
-        self.corners.push(vertex, self.count).map_err(|fault| {
+    fn push_corner(&self, vertex: i64, word: &str, to: &mut Corners) -> Result<(), ByteFault> {
+        to.push(vertex, self.count).map_err(|fault| {
             let expected = format!("one of the {} vertices above", self.count);
             ByteFault { expected, found: format!("{word:?}"), ..fault }
         })

@@ -8,13 +8,15 @@
 mod body;
 mod header;
 
+use std::path::Path;
+
 pub(crate) use header::type_name;
 
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, Lines, MAX_CORNERS, NamedValues, Polygons, ReadOptions, Reader,
+    ByteFault, Bytes, Corners, FileReader, Lines, MAX_CORNERS, NamedValues, Polygons, ReadOptions,
     RecordField, RecordTable, block_rows, empty_fields,
 };
 use zvf_metadata::DtypeKind;
@@ -24,8 +26,8 @@ use zvf_model::flow::{ElementHeader, Header, Piece};
 use crate::ply::read::body::Body;
 use crate::ply::read::header::{Encoding, PlyElement, PlyHeader, Property};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    let path = bytes.path().map(std::path::Path::to_owned);
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
+    let path = bytes.path().map(Path::to_owned);
     let mut lines = Lines::new_lossy(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let header_error = |class, expected: &str, found: &str| {
@@ -58,24 +60,26 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     }
     let mut left_out = list_left_out(&elements, connectivity.as_ref());
     let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();
-    let lists = vertex.properties.iter().filter(|property| property.list.is_some());
-    left_out.extend(lists.map(|list| format!("the lists {} of vertices; {LIST_HINT}", list.name)));
-    if let Some(connectivity) = &connectivity {
-        let element = &elements[connectivity.index];
-        let properties = element.properties.iter().enumerate();
-        let lists = properties.filter(|(at, property)| {
-            property.list.is_some() && connectivity.corners != CornerProperties::List(*at)
-        });
-        left_out.extend(
-            lists.map(|(_, list)| {
-                format!("the lists {} of {}s; {LIST_HINT}", list.name, element.name)
-            }),
-        );
+    let mut leave_out_lists =
+        |properties: &[Property], read: Option<CornerProperties>, of: &str| {
+            let properties = properties.iter().enumerate();
+            let lists = properties.filter(|(at, property)| {
+                property.list.is_some() && read != Some(CornerProperties::List(*at))
+            });
+            let note = |list: &Property| format!("the lists {} of {of}; {LIST_HINT}", list.name);
+            left_out.extend(lists.map(|(_, list)| note(list)));
+        };
+    leave_out_lists(&vertex.properties, None, "vertices");
+    if let Some(Connectivity { index, corners, .. }) = &connectivity {
+        let PlyElement { name, properties, .. } = &elements[*index];
+        leave_out_lists(properties, Some(*corners), &format!("{name}s"));
     }
     let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
     let (width, fields) = match &connectivity {
         Some(connectivity) => {
-            let first = connectivity.locate_first_face(&elements, encoding, lines.position());
+            let first = |path: &Path| {
+                connectivity.read_first_corners(&elements, encoding, path, lines.position())
+            };
             let width = connectivity.find_width(options, path.as_deref(), first)?;
             (width, empty_fields(&connectivity.fields)?)
         }
@@ -101,7 +105,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         vertex_count,
         batch_rows: options.batch_rows.max(1),
     };
-    Ok(Reader::from_steps(header, move || pieces.read_next()))
+    Ok(FileReader::from_steps(header, move || pieces.read_next()))
 }
 
 fn record_field(property: &Property) -> Option<RecordField> {
@@ -181,15 +185,15 @@ impl Connectivity {
     fn find_width(
         &self,
         options: &ReadOptions,
-        path: Option<&std::path::Path>,
-        first: Option<FirstFace>,
+        path: Option<&Path>,
+        first: impl FnOnce(&Path) -> Option<u32>,
     ) -> Result<Option<u32>> {
         match (self.corners, options.polygons, path) {
             (CornerProperties::Pair(_), ..) => Ok(Some(2)),
             (CornerProperties::List(_), Polygons::Triangles, _) => Ok(Some(3)),
             (CornerProperties::List(_), Polygons::Same | Polygons::Rings, None) => Ok(None),
             (CornerProperties::List(_), Polygons::Same | Polygons::Rings, Some(path)) => {
-                if let Some(corners) = first.and_then(|first| first.read_corners(path)) {
+                if let Some(corners) = first(path) {
                     return Ok(Some(corners));
                 }
                 let mut stream = Bytes::open(path)?;
@@ -199,24 +203,16 @@ impl Connectivity {
             }
         }
     }
-}
 
-/// The location of the corner count of the first face in a binary body.
-struct FirstFace {
-    at: u64, // bytes from the start of the file
-    encoding: Encoding,
-    count: Property,
-}
-
-impl Connectivity {
-    /// Locates the first face in a body that begins at byte `start`. Returns `None` if the size of the data before it is
-    /// not fixed.
-    fn locate_first_face(
+    /// Reads the corner count of the first face in a binary body that begins at byte `start`. Returns `None` if the size
+    /// of the data before it is not fixed, and on any error, which the read of the body reports.
+    fn read_first_corners(
         &self,
         elements: &[PlyElement],
         encoding: Encoding,
+        path: &Path,
         start: u64,
-    ) -> Option<FirstFace> {
+    ) -> Option<u32> {
         let (CornerProperties::List(list), false) = (self.corners, encoding == Encoding::Text)
         else {
             return None;
@@ -234,22 +230,14 @@ impl Connectivity {
         let face = elements.get(self.index)?;
         at = at.checked_add(fixed_size(face.properties.get(..list)?)?)?;
         let property = face.properties.get(list)?;
-        let count = Property { dtype: property.list?, list: None, ..property.clone() };
-        Some(FirstFace { at, encoding, count })
-    }
-}
-
-impl FirstFace {
-    /// Reads the corner count of the face. Returns `None` on any error, which the read of the body reports.
-    fn read_corners(&self, path: &std::path::Path) -> Option<u32> {
-        let bytes = Bytes::open_at(path, self.at, "PLY").ok()?;
-        let corners = Body::new(bytes, self.encoding, 0).read_integer(self.count.dtype, "").ok()?;
+        let bytes = Bytes::open_at(path, at, "PLY").ok()?;
+        let corners = Body::new(bytes, encoding, 0).read_integer(property.list?, "").ok()?;
         u32::try_from(corners).ok().filter(|corners| (3..=MAX_CORNERS).contains(corners))
     }
 }
 
 /// Reads up to the first elements, and returns their width.
-pub(crate) fn read_first_width(reader: Reader) -> Result<Option<u32>> {
+pub(crate) fn read_first_width(reader: FileReader) -> Result<Option<u32>> {
     for piece in reader {
         if let Piece::Elements { rows, .. } = piece? {
             return Ok(Some(rows.width()));
@@ -342,11 +330,8 @@ impl Pieces {
                             pushed.map_err(|fault| refuse(body, name, fault))?;
                         }
                     }
-                    (CornerProperties::Pair([first, _]), None) if first == at => {
-                        ends[0] = body.read_integer(*dtype, name)?
-                    }
-                    (CornerProperties::Pair([_, second]), None) if second == at => {
-                        ends[1] = body.read_integer(*dtype, name)?
+                    (CornerProperties::Pair(pair), None) if pair.contains(&at) => {
+                        ends[usize::from(pair[0] != at)] = body.read_integer(*dtype, name)?;
                     }
                     (_, Some(_)) => body.skip(property)?,
                     (_, None) => body.read_value(property, &mut values)?,

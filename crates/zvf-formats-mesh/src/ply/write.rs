@@ -98,7 +98,7 @@ const NO_AXIS: usize = usize::MAX;
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use zvf_formats::{Target, WriteOptions, find_losses};
+    use zvf_formats::{FormatOptions, NewFile, Target, find_losses};
     use zvf_model::flow::{Header, Piece};
     use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
 
@@ -108,8 +108,9 @@ pub(crate) mod tests {
 
     /// Writes one batch to `file`.
     pub(crate) fn write_one(batch: &Batch, axes: &[String], file: &mut Vec<u8>) -> Result<()> {
-        let mut writer = open(Target::stream(file), &WriteOptions::default())?;
-        writer.begin(&Header::from_batch(batch, axes.to_vec()))?;
+        let (target, options) = (Target::stream(file), &FormatOptions::default());
+        let header = &Header::from_batch(batch, axes.to_vec());
+        let mut writer = open(NewFile { target, options, header })?;
         writer.write(Piece::Vertices(batch.clone()))?;
         writer.finish().map(drop)
     }

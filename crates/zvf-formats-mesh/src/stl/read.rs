@@ -18,16 +18,16 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, Corners, NamedValues, Polygons, RandomFile, ReadOptions, Reader, Spot, UINT16, Values,
+    Bytes, FileReader, NamedValues, PieceBuilder, RandomFile, ReadOptions, Spot, UINT16, Values,
     VertexBuilder, default_axes, empty_fields, text_field, without_rows,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{ElementHeader, Header, Piece};
-use zvf_model::{Field, Kind, ObjectId};
+use zvf_model::{Kind, ObjectId};
 
 use crate::stl::read::facets::{Facet, Facets};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         return bytes.spot("the file").refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
@@ -54,22 +54,26 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         left_out: summary.list_left_out(kind),
         ..vertices.header(default_axes(3))?
     };
-    let mut pieces = Pieces {
-        facets: facets()?,
+    let mut facets = facets()?;
+    let mut welder = Welder {
         kind,
-        vertices,
-        corners: Corners::new(Polygons::Same),
-        fields,
         vertex_by_bits: options.weld.then(FxHashMap::default),
         last_facet: [NO_VERTEX; 3],
         max_vertices: saturating_usize(options.memory / WELDED_VERTEX_BYTES),
         vertex_count: 0,
         solid: 0,
-        batch_rows: options.batch_rows.max(1),
-        names: Some(names),
-        is_at_end: false,
     };
-    Ok(Reader::from_steps(header, move || pieces.next_piece()))
+    let ids = (0..).map(ObjectId).take(names.column.len()).collect();
+    let pieces = PieceBuilder {
+        corner_fields: fields,
+        last: Some(Piece::Objects { ids, fields: vec![names] }),
+        ..PieceBuilder::new(vertices, options)
+    };
+    Ok(pieces.into_reader(header, move |to| {
+        let Some(facet) = facets.next()? else { return Ok(false) };
+        welder.push_facet(&facet, to)?;
+        Ok(true)
+    }))
 }
 
 fn empty_vertices(kind: Kind) -> VertexBuilder {
@@ -110,46 +114,18 @@ impl FileSummary {
     }
 }
 
-/// The pieces of a file.
-struct Pieces {
-    facets: Facets,
+/// Joins equal corners.
+struct Welder {
     kind: Kind,
-    vertices: VertexBuilder,
-    corners: Corners,
-    fields: Vec<NamedValues>,
     vertex_by_bits: Option<FxHashMap<[u32; 3], i64>>, // of this solid
     last_facet: [KeyedVertex; 3], // the vertices of the last facet, which often shares an edge
     max_vertices: usize,          // of a solid
     vertex_count: i64,            // of all solids so far
     solid: i64,
-    batch_rows: usize,
-    names: Option<Field>,
-    is_at_end: bool,
 }
 
-impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>> {
-        while !self.is_at_end
-            && self.vertices.rows() < self.batch_rows
-            && self.corners.rows() < self.batch_rows
-        {
-            match self.facets.next()? {
-                Some(facet) => self.push_facet(&facet)?,
-                None => self.is_at_end = true,
-            }
-        }
-        if self.vertices.rows() > 0 {
-            return self.vertices.take().map(Some); // before the faces that name them
-        }
-        if self.corners.rows() > 0 {
-            return self.corners.take(&mut self.fields).map(Some);
-        }
-        let Some(names) = self.names.take() else { return Ok(None) };
-        let ids = (0..).map(ObjectId).take(names.column.len());
-        Ok(Some(Piece::Objects { ids: ids.collect(), fields: vec![names] }))
-    }
-
-    fn push_facet(&mut self, facet: &Facet) -> Result<()> {
+impl Welder {
+    fn push_facet(&mut self, facet: &Facet, to: &mut PieceBuilder) -> Result<()> {
         if facet.solid != self.solid {
             self.solid = facet.solid;
             self.last_facet = [NO_VERTEX; 3];
@@ -158,10 +134,15 @@ impl Pieces {
             }
         }
         let [a, b, c] = facet.corners;
-        self.last_facet = [self.find_vertex(a)?, self.find_vertex(b)?, self.find_vertex(c)?];
+        let vertices = &mut to.vertices;
+        self.last_facet = [
+            self.find_vertex(a, vertices)?,
+            self.find_vertex(b, vertices)?,
+            self.find_vertex(c, vertices)?,
+        ];
         if self.kind == Kind::Mesh {
-            self.corners.push_triangle(self.last_facet.map(|(_, vertex)| vertex));
-            for field in &mut self.fields {
+            to.corners.push_triangle(self.last_facet.map(|(_, vertex)| vertex));
+            for field in &mut to.corner_fields {
                 field.values.push_bytes(&facet.attribute.to_le_bytes());
             }
         }
@@ -169,7 +150,7 @@ impl Pieces {
     }
 
     /// Returns the vertex at `corner`, and adds a new one if there is none.
-    fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex> {
+    fn find_vertex(&mut self, corner: [f32; 3], to: &mut VertexBuilder) -> Result<KeyedVertex> {
         let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
         if let Some(vertex_by_bits) = &mut self.vertex_by_bits {
             if let Some(vertex) = self.last_facet.iter().find(|(known_bits, _)| *known_bits == bits)
@@ -188,9 +169,9 @@ impl Pieces {
             vertex_by_bits.insert(bits, self.vertex_count);
         }
         for x in corner {
-            self.vertices.positions.push_bytes(&x.to_le_bytes());
+            to.positions.push_bytes(&x.to_le_bytes());
         }
-        self.vertices.end_row(Some(ObjectId(self.solid)), 0);
+        to.end_row(Some(ObjectId(self.solid)), 0);
         let vertex = self.vertex_count;
         self.vertex_count += 1;
         Ok((bits, vertex))

@@ -20,19 +20,19 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    ByteFault, Bytes, Corners, ReadOptions, Reader, WholeFile, WholeGeometry, gather_rows,
+    ByteFault, Bytes, Corners, FileReader, ReadOptions, WholeFile, WholeGeometry, gather_rows,
     number_column, value_to_json, whole_numbers,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
 use zvf_model::{Column, Field, Kind, ObjectId, Parts, Value};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
     legacy::parse(&file)?.into_geometry(&file, options)?.into_reader("VTK", options)
 }
 
-pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
     vtp::parse(&file)?.into_geometry(&file, options)?.into_reader("VTP", options)
 }

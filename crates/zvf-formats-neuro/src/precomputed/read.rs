@@ -24,14 +24,14 @@ mod skeletons;
 use serde_json::{Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_formats::{Bytes, ReadOptions, Reader, UINT64, number_column, without_rows};
+use zvf_formats::{Bytes, FileReader, ReadOptions, UINT64, number_column, without_rows};
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Field, ObjectId};
 
 use crate::precomputed::read::folder::{Folder, spot};
 use crate::precomputed::read::shards::{ShardEntry, Sharding};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
         return spot("the input").refuse(Class::Unsupported, "a folder with a file info", "a file");
     };
@@ -72,7 +72,7 @@ fn read_segment_properties(root: &Folder, info: &Json) -> Result<Option<Json>> {
 }
 
 /// Opens the skeletons or meshes of a volume.
-fn open_volume(root: &Folder, volume: &Json, options: &ReadOptions) -> Result<Reader> {
+fn open_volume(root: &Folder, volume: &Json, options: &ReadOptions) -> Result<FileReader> {
     let text = |key: &str| volume[key].as_str();
     let volume_properties = read_segment_properties(root, volume)?;
     let find_properties = |folder: &Folder, info: Option<&Json>| match info {

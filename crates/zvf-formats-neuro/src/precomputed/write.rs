@@ -31,16 +31,16 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    CollectedInput, CollectedPieces, Millimeters, Opened, Target, WriteOptions, cannot_hold,
+    CollectedInput, CollectedPieces, FormatOptions, Millimeters, Opened, Target, cannot_hold,
     counted_loss, field_value, find_record, second_kind, value_name,
 };
 use zvf_metadata::DtypeKind;
-use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Group, Header, Loss, Piece, Sink};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use crate::precomputed::read::shards::Sharding;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &FormatOptions) -> Opened<'a> {
     let folder = Folder(target.into_folder("precomputed")?);
     let sharding = parse_sharding(options)?;
     let is_multilod = match options.extra.get("precomputed.mesh").map(Json::as_str) {
@@ -67,7 +67,7 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
 }
 
 /// Parses the options of shards; `None` without them.
-fn parse_sharding(options: &WriteOptions) -> Result<Option<Sharding>> {
+fn parse_sharding(options: &FormatOptions) -> Result<Option<Sharding>> {
     let bits = |name: &str| -> Result<Option<u32>> {
         let Some(option) = options.extra.get(name) else { return Ok(None) };
         let bits = option.as_u64().and_then(|bits| u32::try_from(bits).ok());
@@ -92,7 +92,7 @@ struct PrecomputedWriter {
     folder: Folder,
     sharding: Option<Sharding>,
     is_multilod: bool,
-    options: WriteOptions,
+    options: FormatOptions,
     /// The input, level by level of a mesh.
     collected: Vec<CollectedPieces>,
 }
@@ -146,14 +146,14 @@ impl Sink for PrecomputedWriter {
         self.collected.last_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
-    fn finish(self: Box<Self>) -> Result<Report> {
+    fn finish(self: Box<Self>) -> Result<FlowReport> {
         let levels = self.collected.into_iter().map(|level| Objects::new(level.finish()?));
         let mut levels: Vec<Objects> = levels.collect::<Result<_, _>>()?;
         let (objects, coarser) = match levels.split_first_mut() {
             Some((first, rest)) => (first, &*rest),
-            None => return Ok(Report::default()),
+            None => return Ok(FlowReport::default()),
         };
-        let mut report = Report {
+        let mut report = FlowReport {
             vertices: to_u64(objects.batch.len() - objects.unowned_vertices),
             objects: to_u64(objects.rows.len()),
             elements: to_u64(objects.count_owned_elements()),
@@ -277,6 +277,11 @@ impl Objects {
     fn lod_scale(&self) -> f64 {
         let scale = find_record(&self.header, LOD_SCALE).as_f64().unwrap_or(0.0);
         self.lengths.convert_length(scale)
+    }
+
+    /// Returns the stored position of a vertex in three axes.
+    fn position(&mut self, row: usize) -> [f32; 3] {
+        [0, 1, 2].map(|axis| self.lengths.round_to_f32(self.coordinate(row, axis)))
     }
 
     /// Appends the stored position of a vertex.

@@ -23,12 +23,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_formats::{
-    BOOL, Bytes, ReadOptions, Reader, Spot, WholeFile, WholeGeometry, cannot_hold, missing_number,
-    number_column, read_failed,
+    BOOL, Bytes, FileReader, ReadOptions, Spot, WholeFile, WholeGeometry, cannot_hold,
+    missing_number, number_column, read_failed,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::Group;
@@ -41,29 +41,27 @@ fn open_files(
     format: &'static str,
     is_member: impl Fn(&str) -> bool,
     parse: impl Fn(&WholeFile) -> Result<SurfaceFile>,
-) -> Result<Reader> {
-    let mut files = Vec::new();
-    let mut add = |bytes| -> Result<()> {
-        let file = WholeFile::read(bytes, options)?;
-        files.push((file.path.clone(), parse(&file)?));
-        Ok(())
-    };
-    match bytes.path().filter(|_| bytes.is_folder()).map(Path::to_owned) {
+) -> Result<FileReader> {
+    let read = |bytes| parse(&WholeFile::read(bytes, options)?);
+    let files = match bytes.path().filter(|_| bytes.is_folder()) {
         Some(folder) => {
-            for path in list_folder(&folder, is_member)? {
-                let mut bytes = Bytes::open(&path)?;
+            let open = |path: &PathBuf| {
+                let mut bytes = Bytes::open(path)?;
                 bytes.set_format(format);
-                add(bytes)?;
-            }
+                read(bytes)
+            };
+            list_folder(folder, is_member)?.iter().map(open).collect::<Result<_>>()?
         }
-        None => add(bytes)?,
-    }
+        None => vec![read(bytes)?],
+    };
     join_files(files, format)?.into_reader(format, options)
 }
 
 /// The contents of one file.
 #[derive(Debug, Default)]
 pub(crate) struct SurfaceFile {
+    /// The name of the file, for messages.
+    place: String,
     /// The name of the surface or of the values: `white`, `thickness`.
     pub(crate) name: String,
     /// 0 is left, 1 is right.
@@ -92,7 +90,9 @@ pub(crate) struct SurfaceValues {
 impl SurfaceFile {
     /// Parses the name and the hemisphere from the name of a file.
     pub(crate) fn from_file_name(path: Option<&Path>) -> Self {
-        let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or("");
+        let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
+        let place = name.unwrap_or("the file").to_owned();
+        let name = name.unwrap_or("");
         let hemisphere = match name {
             _ if name.starts_with("lh.") || name.contains(".L.") => Some(0),
             _ if name.starts_with("rh.") || name.contains(".R.") => Some(1),
@@ -102,11 +102,7 @@ impl SurfaceFile {
         let ends =
             [".surf.gii", ".shape.gii", ".func.gii", ".label.gii", ".gii", ".annot", ".label"];
         let stem = ends.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
-        Self { name: stem.to_owned(), hemisphere, ..Self::default() }
-    }
-
-    fn is_surface(&self) -> bool {
-        !self.point_sets.is_empty()
+        Self { place, name: stem.to_owned(), hemisphere, ..Self::default() }
     }
 
     /// Returns the rank of the surface as a source of positions, 0 first.
@@ -119,41 +115,36 @@ impl SurfaceFile {
 /// Surfaces that provide the positions, by preference.
 const BASE_SURFACES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
 
-/// Joins files of `format`. The paths are for messages.
-fn join_files(
-    files: Vec<(Option<PathBuf>, SurfaceFile)>,
-    format: &'static str,
-) -> Result<WholeGeometry> {
+/// Joins files of `format`.
+fn join_files(files: Vec<SurfaceFile>, format: &'static str) -> Result<WholeGeometry> {
     let (mut surfaces, values): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|(_, file)| file.is_surface());
-    if surfaces.is_empty() {
-        return join_value_files(values, format);
-    }
-    surfaces.sort_by(|(_, a), (_, b)| (a.rank(), &a.name).cmp(&(b.rank(), &b.name)));
+        files.into_iter().partition(|file| !file.point_sets.is_empty());
+    surfaces.sort_by(|a, b| (a.rank(), &a.name).cmp(&(b.rank(), &b.name)));
     let mut hemispheres: BTreeMap<u32, Hemisphere> = BTreeMap::new();
     let is_single = surfaces.len() == 1;
-    for (path, file) in surfaces {
-        let place = file_place(path.as_deref());
+    for file in surfaces {
         let id = file.hemisphere.unwrap_or(0); // a surface by itself is object 0
         match hemispheres.get_mut(&id) {
             None => {
-                hemispheres.insert(id, Hemisphere::new(file, format, &place)?);
+                hemispheres.insert(id, Hemisphere::new(file, format)?);
             }
-            Some(hemisphere) => hemisphere.join_surface(file, format, &place)?,
+            Some(hemisphere) => hemisphere.join_surface(file)?,
         }
+    }
+    if hemispheres.is_empty() {
+        return join_value_files(values, format);
     }
     let is_only = hemispheres.len() == 1;
     let mut left_out = Vec::new();
-    for (path, file) in values {
-        let place = file_place(path.as_deref());
+    for file in values {
         // Where names do not tell hemispheres apart, the values are those of the only surface.
         let fits = |hemisphere: &&mut Hemisphere| match (file.hemisphere, hemisphere.side) {
             (Some(side), Some(own_side)) => side == own_side,
             _ => is_only,
         };
         match hemispheres.values_mut().find(fits) {
-            Some(hemisphere) => hemisphere.join_values(file, format, &place)?,
-            None => left_out.push(format!("{place}, whose hemisphere has no surface")),
+            Some(hemisphere) => hemisphere.join_values(file)?,
+            None => left_out.push(format!("{}, whose hemisphere has no surface", file.place)),
         }
     }
     let mut geometry = join_hemispheres(hemispheres, is_single)?;
@@ -163,25 +154,25 @@ fn join_files(
 
 /// Joins values without a surface: one row per vertex, with the vertex number as the only axis; a
 /// label has positions and a group.
-fn join_value_files(
-    files: Vec<(Option<PathBuf>, SurfaceFile)>,
-    format: &'static str,
-) -> Result<WholeGeometry> {
+fn join_value_files(files: Vec<SurfaceFile>, format: &'static str) -> Result<WholeGeometry> {
     let mut rows: Option<Vec<i64>> = None;
     let (mut fields, mut record, mut left_out) = (Vec::new(), Map::new(), Vec::new());
     let is_single = files.len() == 1;
     let mut label = None;
-    for (path, file) in files {
+    for file in files {
         for values in &file.values {
             let value_rows: Vec<i64> = match &values.nodes {
                 Some(nodes) => nodes.clone(),
                 None => (0..).take(values.field.column.len()).collect(),
             };
             if let Some(rows) = rows.as_ref().filter(|rows| **rows != value_rows) {
-                let place = file_place(path.as_deref());
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
-                return Spot::new(format, place).refuse(Class::CountMismatch, expected, found);
+                return Spot::new(format, &file.place).refuse(
+                    Class::CountMismatch,
+                    expected,
+                    found,
+                );
             }
             rows = Some(value_rows);
         }
@@ -222,13 +213,9 @@ fn join_value_files(
     Ok(geometry)
 }
 
-fn file_place(path: Option<&Path>) -> String {
-    let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
-    name.unwrap_or("the file").to_owned()
-}
-
 /// The surface of a hemisphere with all values of its vertices.
 struct Hemisphere {
+    format: &'static str,
     name: String,
     side: Option<u32>, // as the first file says
     positions: Column,
@@ -239,47 +226,40 @@ struct Hemisphere {
 }
 
 impl Hemisphere {
-    fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self> {
+    fn new(mut file: SurfaceFile, format: &'static str) -> Result<Self> {
         let (_, positions) = file.point_sets.remove(0);
         let faces = file.faces.take().unwrap_or_default();
-        let mut hemisphere = Self {
-            name: file.name.clone(),
-            side: file.hemisphere,
-            positions,
-            faces,
-            fields: Vec::new(),
-            record: Map::new(),
-            left_out: Vec::new(),
-        };
-        check_faces(&hemisphere.faces, hemisphere.positions.len(), format, place)?;
-        hemisphere.join_values(file, format, place)?;
+        let vertices = positions.len();
+        if let Some((at, vertex, class)) = find_no_vertex(&faces, vertices) {
+            let spot = Spot::new(format, format!("{}, face {}", file.place, at / 3));
+            return spot.refuse(class, format!("vertices below {vertices}"), vertex);
+        }
+        let (fields, record, left_out) = Default::default();
+        let (name, side) = (file.name.clone(), file.hemisphere);
+        let mut hemisphere =
+            Self { format, name, side, positions, faces, fields, record, left_out };
+        hemisphere.join_values(file)?;
         Ok(hemisphere)
     }
 
     /// Adds a surface of the same faces as coordinates of its vertices.
-    fn join_surface(
-        &mut self,
-        mut file: SurfaceFile,
-        format: &'static str,
-        place: &str,
-    ) -> Result<()> {
+    fn join_surface(&mut self, mut file: SurfaceFile) -> Result<()> {
         if file.faces.take().is_some_and(|faces| faces != self.faces) {
             let expected = format!("the faces of {}", self.name);
-            let spot = Spot::new(format, place).hint("convert each surface by itself");
+            let spot = Spot::new(self.format, file.place).hint("convert each surface by itself");
             return spot.refuse(Class::CountMismatch, expected, "others");
         }
-        self.join_values(file, format, place)
+        self.join_values(file)
     }
 
-    fn join_values(&mut self, file: SurfaceFile, format: &'static str, place: &str) -> Result<()> {
+    fn join_values(&mut self, file: SurfaceFile) -> Result<()> {
         let vertices = self.positions.len();
-        let mismatch = |expected: String, found: String| -> Error {
-            Spot::new(format, place).error(Class::CountMismatch, expected, found)
-        };
+        let spot = Spot::new(self.format, &*file.place);
         for (name, points) in file.point_sets {
             if points.len() != vertices {
+                let expected = format!("{vertices} vertices as {} has", self.name);
                 let found = format!("{} vertices", points.len());
-                return Err(mismatch(format!("{vertices} vertices as {} has", self.name), found));
+                return spot.refuse(Class::CountMismatch, expected, found);
             }
             let name = format!("coords_{}", name.as_deref().unwrap_or(&file.name));
             self.push_field(Field::new(name, points));
@@ -289,7 +269,7 @@ impl Hemisphere {
                 Some(nodes) => {
                     if let Some((_, node, _)) = find_no_vertex(&nodes, vertices) {
                         let expected = format!("vertices below {vertices}");
-                        return Spot::new(format, place).refuse(Class::OutOfBounds, expected, node);
+                        return spot.refuse(Class::OutOfBounds, expected, node);
                     }
                     for field in spread_to_all_vertices(&field, &nodes, vertices)? {
                         self.push_field(field);
@@ -299,7 +279,7 @@ impl Hemisphere {
                 None => {
                     let found = format!("{} values of {}", field.column.len(), field.name);
                     let expected = format!("{vertices} as {} has vertices", self.name);
-                    return Err(mismatch(expected, found));
+                    return spot.refuse(Class::CountMismatch, expected, found);
                 }
             }
         }
@@ -321,17 +301,41 @@ impl Hemisphere {
         }
         self.fields.push(Field { name: name.into(), ..field });
     }
-}
 
-pub(crate) fn check_faces(
-    faces: &[i64],
-    vertices: usize,
-    format: &'static str,
-    place: &str,
-) -> Result<()> {
-    let Some((at, vertex, class)) = find_no_vertex(faces, vertices) else { return Ok(()) };
-    let place = format!("{place}, face {}", at / 3);
-    Spot::new(format, place).refuse(class, format!("vertices below {vertices}"), vertex)
+    /// Adds the other hemisphere with the fields that both have; others are left out with a note.
+    fn append(&mut self, other: Self) -> Result<()> {
+        let first = saturating_i64(to_u64(self.positions.len())); // a length in memory
+        if self.positions.dtype() != other.positions.dtype() {
+            let advice = "convert each hemisphere by itself";
+            return Err(cannot_hold("a surface", "positions of two types", advice));
+        }
+        let join = |column: &Column, other: &Column| {
+            let bytes = [&**column.bytes(), &**other.bytes()].concat();
+            zvf_formats::new_column(column.dtype(), column.width(), bytes)
+        };
+        self.positions = join(&self.positions, &other.positions)?;
+        self.faces.extend(other.faces.iter().map(|vertex| vertex + first));
+        self.left_out.extend(other.left_out);
+        let is_same = |a: &Field, b: &Field| {
+            a.name == b.name
+                && (a.column.dtype(), a.column.width()) == (b.column.dtype(), b.column.width())
+                && a.categories == b.categories
+        };
+        let (mut joined, mut alone) = (Vec::new(), Vec::new());
+        for field in std::mem::take(&mut self.fields) {
+            match other.fields.iter().find(|candidate| is_same(&field, candidate)) {
+                Some(same) => joined.push(field.with_column(join(&field.column, &same.column)?)),
+                None => alone.push(field),
+            }
+        }
+        let is_joined = |field: &Field| joined.iter().any(|other| is_same(other, field));
+        alone.extend(other.fields.into_iter().filter(|field| !is_joined(field)));
+        let note =
+            |field: Field| format!("{}, which not every hemisphere has in one form", field.name);
+        self.left_out.extend(alone.into_iter().map(note));
+        self.fields = joined;
+        Ok(())
+    }
 }
 
 /// Returns the first number that is not that of a vertex, and its place.
@@ -368,106 +372,50 @@ fn join_hemispheres(
     hemispheres: BTreeMap<u32, Hemisphere>,
     is_single: bool,
 ) -> Result<WholeGeometry> {
-    let mut record = Map::new();
-    let mut names = Vec::new();
+    let (mut keys, mut owners, mut objects, mut names) = (vec![], vec![], vec![], vec![]);
     let count = hemispheres.len();
-    let mut keys = Vec::new();
-    let mut faces: Vec<i64> = Vec::new();
-    let mut owners = Vec::new();
-    let mut all: Vec<Vec<Field>> = Vec::new();
-    let mut positions = Vec::new();
-    let mut left_out = Vec::new();
-    let mut dtype = None;
-    for (id, hemisphere) in hemispheres {
-        let first = saturating_i64(to_u64(owners.len())); // a length in memory
-        let rows = hemisphere.positions.len();
-        keys.extend((0_i64..).take(rows).map(|row| (i64::from(id) << 32) | row));
-        owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
-        faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
-        let position_dtype = hemisphere.positions.dtype();
-        if dtype.is_some_and(|dtype| dtype != position_dtype) {
-            let advice = "convert each hemisphere by itself";
-            return Err(cannot_hold("a surface", "positions of two types", advice));
+    let mut record = Map::new();
+    let mut joined: Option<Hemisphere> = None;
+    for (id, mut hemisphere) in hemispheres {
+        let (object, rows) = (ObjectId(i64::from(id)), hemisphere.positions.len());
+        keys.extend((0_i64..).take(rows).map(|row| (object.0 << 32) | row));
+        owners.extend(std::iter::repeat_n(Some(object), rows));
+        objects.push(object);
+        names.push(match (is_single, id) {
+            (true, _) => hemisphere.name.clone(),
+            (_, 0) => "CortexLeft".to_owned(),
+            (_, _) => "CortexRight".to_owned(),
+        });
+        let prefix = match (count, id) {
+            (1, _) => "",
+            (_, 0) => "lh.", // both may have a file of this name
+            (_, _) => "rh.",
+        };
+        for (name, file) in std::mem::take(&mut hemisphere.record) {
+            record.insert(format!("{prefix}{name}"), file);
         }
-        dtype = Some(position_dtype);
-        positions.extend_from_slice(hemisphere.positions.bytes());
-        all.push(hemisphere.fields);
-        left_out.extend(hemisphere.left_out);
-        names.push((ObjectId(i64::from(id)), hemisphere_name(id, is_single, &hemisphere.name)));
-        // Both may have a file of this name.
-        let key =
-            |name: String| if count == 1 { name } else { format!("{}.{name}", file_prefix(id)) };
-        record.extend(hemisphere.record.into_iter().map(|(name, file)| (key(name), file)));
+        match &mut joined {
+            None => joined = Some(hemisphere),
+            Some(joined) => joined.append(hemisphere)?,
+        }
     }
-    let column = zvf_formats::new_column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
-    let mut fields = join_fields(all, count, &mut left_out)?;
+    let no_surface = || cannot_hold("a surface", "no positions", "give a surface");
+    let Hemisphere { positions, faces, mut fields, left_out, .. } =
+        joined.ok_or_else(no_surface)?;
     let keys = number_column(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?;
     fields.push(Field::new("zv_join_key", keys));
-    let mut geometry = WholeGeometry::new(Kind::Mesh, column, fields)?;
+    let mut geometry = WholeGeometry::new(Kind::Mesh, positions, fields)?;
     geometry.batch = geometry.batch.with_vertex_objects(owners)?;
     geometry.header = geometry.header.with_unit("millimeter");
     let rows = number_column(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
     geometry.elements = Some((rows, Vec::new()));
-    geometry.objects = names.iter().map(|(id, _)| *id).collect();
-    let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+    geometry.objects = objects;
     geometry.object_fields = vec![zvf_formats::text_field("name", &names)?];
     geometry.header.left_out = left_out;
     if !record.is_empty() {
         geometry.header.records.push(("surface".to_owned(), Json::Object(record)));
     }
     Ok(geometry)
-}
-
-/// Returns the prefix of the file names of a hemisphere.
-const fn file_prefix(id: u32) -> &'static str {
-    if id == 0 { "lh" } else { "rh" }
-}
-
-fn hemisphere_name(id: u32, is_single: bool, name: &str) -> String {
-    match (id, is_single) {
-        (_, true) => name.to_owned(),
-        (0, _) => "CortexLeft".to_owned(),
-        (_, _) => "CortexRight".to_owned(),
-    }
-}
-
-/// Concatenates the fields that all hemispheres have; others are left out with a note.
-fn join_fields(
-    mut all: Vec<Vec<Field>>,
-    count: usize,
-    left_out: &mut Vec<String>,
-) -> Result<Vec<Field>> {
-    if count == 1 {
-        return Ok(all.pop().unwrap_or_default());
-    }
-    let Some((first, other_hemispheres)) = all.split_first() else { return Ok(Vec::new()) };
-    let mut joined = Vec::new();
-    let same = |a: &Field, b: &Field| {
-        a.name == b.name
-            && (a.column.dtype(), a.column.width()) == (b.column.dtype(), b.column.width())
-            && a.categories == b.categories
-    };
-    for field in first {
-        let matches: Vec<&Field> = other_hemispheres
-            .iter()
-            .filter_map(|fields| fields.iter().find(|candidate| same(field, candidate)))
-            .collect();
-        if matches.len() != other_hemispheres.len() {
-            left_out.push(format!("{}, which not every hemisphere has in one form", field.name));
-            continue;
-        }
-        let mut bytes = field.column.bytes().to_vec();
-        matches.iter().for_each(|field| bytes.extend_from_slice(field.column.bytes()));
-        let column = zvf_formats::new_column(field.column.dtype(), field.column.width(), bytes)?;
-        joined.push(field.with_column(column));
-    }
-    let unmatched =
-        other_hemispheres.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
-    left_out.extend(
-        unmatched
-            .map(|field| format!("{}, which not every hemisphere has in one form", field.name)),
-    );
-    Ok(joined)
 }
 
 /// Returns whether a folder has a GIFTI file.

@@ -175,7 +175,7 @@ pub(crate) fn split_hemispheres(
 #[cfg(test)]
 mod tests {
 
-    use zvf_formats::{Spec, Target, WriteOptions};
+    use zvf_formats::{FormatOptions, Spec, Target};
     use zvf_metadata::Dtype;
     use zvf_model::flow::{Header, Piece};
     use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
@@ -191,7 +191,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let axes = axes.iter().map(|axis| (*axis).to_owned()).collect();
         let header = Header::from_batch(batch, axes);
-        let options = WriteOptions::default();
+        let options = FormatOptions::default();
         let mut writer = create(format, Target::folder(folder.path()), &options).unwrap();
         writer.begin(&header).unwrap();
         writer.write(Piece::Vertices(batch.clone())).unwrap();

@@ -18,14 +18,14 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    ByteFault, Bytes, FLOAT64, FilePlace, INT32, Lines, ReadOptions, Reader, Spot, Values,
+    ByteFault, Bytes, FLOAT64, FilePlace, FileReader, INT32, Lines, ReadOptions, Spot, Values,
     default_axes, narrow_column, parse_f64, quote_start, slice_batch, survives_float32,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
     let spot = Spot::new("SWC", "the file");
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
@@ -56,7 +56,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let batch_rows = options.batch_rows.max(1);
     let mut pieces = Pieces { batch, parents, cuts, at: 0, batch_rows };
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         pieces.next_rows().map(|rows| pieces.make_piece(rows)).transpose()
     }))
 }

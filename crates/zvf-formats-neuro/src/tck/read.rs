@@ -19,17 +19,16 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, FilePlace, Notes, ReadOptions, Reader, RecordNumbers, Values, VertexBuilder, block_rows,
-    default_axes,
+    Bytes, FilePlace, FileReader, Notes, PieceBuilder, ReadOptions, RecordNumbers, Values,
+    VertexBuilder, block_rows, default_axes,
 };
 use zvf_metadata::Dtype;
 use zvf_model::ObjectId;
-use zvf_model::flow::Piece;
 
 use crate::streamlines::chain_kind;
 use crate::tck::read::header::TckHeader;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let tck_header = TckHeader::read(&mut bytes)?;
     let kind = chain_kind(&bytes, options)?;
     let at = bytes.position();
@@ -45,56 +44,27 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         header.left_out.push(format!("{lines} of the header without \"key: value\""));
     }
     let notes = Notes::default();
-    let mut pieces = Pieces {
-        bytes,
-        dtype: tck_header.dtype,
-        vertices,
-        ids: Vec::new(),
-        count: tck_header.count,
-        current: 0,
-        batch_rows: options.batch_rows.max(1),
-        is_at_end: false,
-        notes: notes.clone(),
-    };
-    Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
+    let (dtype, count) = (tck_header.dtype, tck_header.count);
+    let mut streamlines = Streamlines { bytes, dtype, count, current: 0, notes: notes.clone() };
+    let pieces = PieceBuilder::new(vertices, options);
+    Ok(pieces.into_reader(header, move |to| streamlines.read_block(to)).with_notes(notes))
 }
 
-/// The pieces of a file.
-struct Pieces {
+/// The streamlines of a file.
+struct Streamlines {
     bytes: Bytes,
     dtype: Dtype,
-    vertices: VertexBuilder,
-    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
     count: Option<u64>,
     current: i64, // the current streamline
-    batch_rows: usize,
-    is_at_end: bool,
     notes: Notes,
 }
 
-impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>> {
-        while !self.is_at_end
-            && self.vertices.rows() < self.batch_rows
-            && self.ids.len() < self.batch_rows
-        {
-            self.read_block()?;
-        }
-        if self.vertices.rows() > 0 {
-            return self.vertices.take().map(Some);
-        }
-        if self.ids.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Piece::Objects { ids: std::mem::take(&mut self.ids), fields: Vec::new() }))
-    }
-
-    /// Parses a block of triplets.
-    fn read_block(&mut self) -> Result<()> {
+impl Streamlines {
+    /// Parses a block of triplets. Returns `false` at the end of the file.
+    fn read_block(&mut self, to: &mut PieceBuilder) -> Result<bool> {
         let size = saturating_usize(self.dtype.size); // 4 or 8
         let stride = size * 3;
-        let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
-        let mut triplets = vec![0; block_rows(stride, room) * stride];
+        let mut triplets = vec![0; block_rows(stride, to.room()) * stride];
         let start = self.bytes.position();
         let read = self.bytes.read_up_to(&mut triplets)?;
         triplets.truncate(read);
@@ -106,18 +76,21 @@ impl Pieces {
             let vertices = self.count_vertices(remaining);
             if vertices > 0 {
                 let (run, after) = remaining.split_at(vertices * stride);
-                self.vertices.positions.push_bytes(run);
-                self.vertices.end_rows(vertices, Some(object), 0);
+                to.vertices.positions.push_bytes(run);
+                to.vertices.end_rows(vertices, Some(object), 0);
                 remaining = after;
                 continue;
             }
             remaining = &remaining[stride..];
             match self.classify_triplet(triplet, size) {
                 Mark::Streamline => {
-                    self.ids.push(object);
+                    to.ids.push(object);
                     self.current += 1;
                 }
-                Mark::End => return self.end_file(at, remaining.len() + rest.len()),
+                Mark::End => {
+                    self.end_file(at, remaining.len() + rest.len(), to)?;
+                    return Ok(false);
+                }
                 Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = FilePlace::Byte(at);
@@ -140,7 +113,7 @@ impl Pieces {
                 .hint("the program that wrote it was stopped; write it again")
                 .refuse(Class::Truncated, expected, found);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Counts the vertices before the first mark.
@@ -170,21 +143,20 @@ impl Pieces {
     }
 
     /// Ends the file at the mark at byte `at`, after which `more` bytes were read already.
-    fn end_file(&mut self, at: u64, more: usize) -> Result<()> {
+    fn end_file(&mut self, at: u64, more: usize, to: &mut PieceBuilder) -> Result<()> {
         if more > 0 || !self.bytes.peek()?.is_empty() {
             let place = FilePlace::Byte(at);
             let expected = "the end of the file after three infinities";
             return self.bytes.spot(place).refuse(Class::Trailing, expected, "more bytes");
         }
-        if self.vertices.has_open_run(ObjectId(self.current)) {
-            self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too
+        if to.vertices.has_open_run(ObjectId(self.current)) {
+            to.ids.push(ObjectId(self.current)); // the infinities end a streamline, too
             self.current += 1;
         }
         if let Some(count) = self.count.filter(|count| i64::try_from(*count) != Ok(self.current)) {
             let (count, found) = (format_count(count, "streamline"), self.current);
             self.notes.push(format!("the header states {count}, the file has {found}"));
         }
-        self.is_at_end = true;
         Ok(())
     }
 }

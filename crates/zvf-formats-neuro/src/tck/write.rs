@@ -9,20 +9,35 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_formats::{
-    Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold, find_record, json_items,
+    Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Target, cannot_hold, find_record,
+    json_items,
 };
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Header, Piece};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let NewFile { target: mut out, options, header } = file;
+    let is_wide = options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false);
+    let datatype = if is_wide { "Float64LE" } else { "Float32LE" };
+    let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");
+    for (key, value) in record_keys(header) {
+        text.push_str(&format!("{key}: {value}\n"));
+    }
+    // The offset counts its own digits.
+    let rest = text.len() + "file: . \nEND\n".len();
+    let offset = (rest..).find(|offset| rest + offset.to_string().len() <= *offset).unwrap_or(rest);
+    text.push_str(&format!("file: . {offset}\nEND\n"));
+    text.extend(std::iter::repeat_n('\0', offset - text.len()));
+    let count_at = if out.can_seek() { Some(out.stream_position()? + COUNT_AT) } else { None };
+    out.write_all(text.as_bytes())?;
     Ok(Box::new(TckWriter {
-        out: target.into_file("TCK")?,
-        is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),
-        count_at: None,
+        out,
+        is_wide,
+        count_at,
         chains: Chains::default(),
-        lengths: None,
+        lengths: Millimeters::new(header),
         is_open: false,
         bytes: Vec::new(),
-        report: Report::default(),
+        report: FlowReport::default(),
     }))
 }
 
@@ -31,32 +46,13 @@ struct TckWriter<'a> {
     is_wide: bool,
     count_at: Option<u64>, // where the digits are
     chains: Chains,
-    lengths: Option<Millimeters>,
+    lengths: Millimeters,
     is_open: bool, // whether the last streamline has no end mark yet
     bytes: Vec<u8>,
-    report: Report,
+    report: FlowReport,
 }
 
-impl Sink for TckWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.lengths = Some(Millimeters::new(header));
-        let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
-        let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");
-        for (key, value) in record_keys(header) {
-            text.push_str(&format!("{key}: {value}\n"));
-        }
-        // The offset counts its own digits.
-        let rest = text.len() + "file: . \nEND\n".len();
-        let offset =
-            (rest..).find(|offset| rest + offset.to_string().len() <= *offset).unwrap_or(rest);
-        text.push_str(&format!("file: . {offset}\nEND\n"));
-        text.extend(std::iter::repeat_n('\0', offset - text.len()));
-        if self.out.can_seek() {
-            self.count_at = Some(self.out.stream_position()? + COUNT_AT);
-        }
-        Ok(self.out.write_all(text.as_bytes())?)
-    }
-
+impl PieceWriter for TckWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => {
@@ -66,9 +62,7 @@ impl Sink for TckWriter<'_> {
                     }
                     self.report.vertices += run.rows.len() as u64;
                     for row in run.rows {
-                        let lengths = self.lengths.as_ref();
-                        let place = lengths.map(|l| l.position(batch.positions(), row));
-                        self.push_position(place.unwrap_or([f64::NAN; 3]))?;
+                        self.push_position(self.lengths.position(batch.positions(), row))?;
                     }
                 }
             }
@@ -84,7 +78,7 @@ impl Sink for TckWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         self.end_streamline();
         self.push_mark(f64::INFINITY);
         self.out.write_all(&self.bytes)?;
@@ -97,7 +91,7 @@ impl Sink for TckWriter<'_> {
         }
         self.out.flush()?;
         self.report.losses = self.chains.losses();
-        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
+        self.report.losses.extend(self.lengths.losses("coordinate"));
         Ok(self.report)
     }
 }
@@ -109,11 +103,9 @@ impl TckWriter<'_> {
             return Err(cannot_hold("TCK", what, "leave it out"));
         }
         for x in place {
-            match &mut self.lengths {
-                Some(lengths) if !self.is_wide => {
-                    self.bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
-                }
-                _ => self.bytes.extend_from_slice(&x.to_le_bytes()),
+            match self.is_wide {
+                true => self.bytes.extend_from_slice(&x.to_le_bytes()),
+                false => self.bytes.extend_from_slice(&self.lengths.round_to_f32(x).to_le_bytes()),
             }
         }
         Ok(())
@@ -163,16 +155,16 @@ const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
 
     use super::*;
     use crate::TCK;
 
-    fn convert(bytes: &[u8]) -> (Vec<u8>, Report) {
+    fn convert(bytes: &[u8]) -> (Vec<u8>, FlowReport) {
         let options = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
         let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
         let reader = crate::shared::open(input, None, &options).unwrap();
-        crate::shared::convert(reader, &TCK, &WriteOptions::default()).unwrap()
+        crate::shared::convert(reader, &TCK, &FormatOptions::default()).unwrap()
     }
 
     #[test]

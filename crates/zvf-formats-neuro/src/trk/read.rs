@@ -17,18 +17,18 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
-    Affine, Bytes, FilePlace, NamedValues, ReadOptions, Reader, RecordNumbers, Values,
-    VertexBuilder, block_rows, default_axes, empty_fields, take_fields,
+    Affine, Bytes, FilePlace, FileReader, NamedValues, PieceBuilder, ReadOptions, RecordNumbers,
+    Values, VertexBuilder, block_rows, default_axes, empty_fields,
 };
 use zvf_metadata::Dtype;
 use zvf_model::ObjectId;
-use zvf_model::flow::{Header, Piece};
+use zvf_model::flow::Header;
 
 use crate::streamlines::chain_kind;
 use crate::trk::read::header::TrkHeader;
 use crate::trk::read::world::world_of;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
     let kind = chain_kind(&bytes, options)?;
     let world = world_of(&trk_header);
@@ -57,65 +57,39 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let sum = names.iter().map(|(_, width)| usize_from_u32(*width)).sum::<usize>();
         sum * 4
     };
-    let mut pieces = Pieces {
+    let mut streamlines = Streamlines {
         bytes,
         stride: row_bytes(&trk_header.scalars) + POSITION_BYTES,
         property_bytes: row_bytes(&trk_header.properties),
         big_endian: trk_header.big_endian,
         world,
-        vertices,
-        ids: Vec::new(),
-        properties,
         count: trk_header.count,
         current: 0,
         remaining_points: None,
-        batch_rows: options.batch_rows.max(1),
-        is_at_end: false,
     };
-    Ok(Reader::from_steps(header, move || pieces.next_piece()))
+    let pieces = PieceBuilder { object_fields: properties, ..PieceBuilder::new(vertices, options) };
+    Ok(pieces.into_reader(header, move |to| match streamlines.remaining_points {
+        None => streamlines.begin(),
+        Some(0) => streamlines.end(to),
+        Some(remaining) => streamlines.read_points(remaining, to),
+    }))
 }
 
-/// The pieces of a file.
-struct Pieces {
+/// The streamlines of a file.
+struct Streamlines {
     bytes: Bytes,
     stride: usize,         // bytes of a point with its scalars
     property_bytes: usize, // of a streamline
     big_endian: bool,
     world: Affine,
-    vertices: VertexBuilder,
-    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
-    properties: Vec<NamedValues>,
     count: Option<u64>,
     current: u64,                  // the current streamline
     remaining_points: Option<u64>, // of the current streamline, once it began
-    batch_rows: usize,
-    is_at_end: bool,
 }
 
-impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>> {
-        while !self.is_at_end
-            && self.vertices.rows() < self.batch_rows
-            && self.ids.len() < self.batch_rows
-        {
-            match self.remaining_points {
-                None => self.begin_streamline()?,
-                Some(0) => self.end_streamline()?,
-                Some(remaining) => self.read_points(remaining)?,
-            }
-        }
-        if self.vertices.rows() > 0 {
-            return self.vertices.take().map(Some);
-        }
-        if self.ids.is_empty() {
-            return Ok(None);
-        }
-        let ids = std::mem::take(&mut self.ids);
-        Ok(Some(Piece::Objects { ids, fields: take_fields(&mut self.properties)? }))
-    }
-
-    /// Begins a streamline, or ends the file.
-    fn begin_streamline(&mut self) -> Result<()> {
+impl Streamlines {
+    /// Begins a streamline. Returns `false` at the end of the file.
+    fn begin(&mut self) -> Result<bool> {
         let at = self.bytes.position();
         let is_empty = self.bytes.peek()?.is_empty();
         let spot = self.bytes.spot(FilePlace::Byte(at));
@@ -123,17 +97,13 @@ impl Pieces {
             Some(count) if self.current >= count => {
                 let expected = format_args!("the end after {count} streamlines");
                 spot.ensure(is_empty, Class::Trailing, expected, "more")?;
-                self.is_at_end = true;
-                return Ok(());
+                return Ok(false);
             }
             Some(count) if is_empty => {
                 let expected = format_args!("{count} streamlines");
                 return spot.refuse(Class::Truncated, expected, self.current);
             }
-            None if is_empty => {
-                self.is_at_end = true;
-                return Ok(());
-            }
+            None if is_empty => return Ok(false),
             _ => {}
         }
         let number: [u8; 4] = self.bytes.read_array("the number of points")?;
@@ -143,7 +113,7 @@ impl Pieces {
             return self.bytes.spot(FilePlace::Byte(at)).refuse(Class::Negative, expected, number);
         };
         self.remaining_points = Some(points);
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the object of the current streamline. Each takes bytes of the file, so there are
@@ -152,9 +122,8 @@ impl Pieces {
         ObjectId(self.current.cast_signed())
     }
 
-    fn read_points(&mut self, remaining: u64) -> Result<()> {
-        let room = self.batch_rows - self.vertices.rows(); // more than 0, as the caller checked
-        let max_rows = block_rows(self.stride, room);
+    fn read_points(&mut self, remaining: u64, to: &mut PieceBuilder) -> Result<bool> {
+        let max_rows = block_rows(self.stride, to.room());
         let rows = saturating_usize(remaining).min(max_rows);
         let mut points = vec![0; rows * self.stride];
         self.bytes.read(&mut points, "the points of a streamline")?;
@@ -163,33 +132,33 @@ impl Pieces {
             let (position, mut scalars) = point.split_at(POSITION_BYTES);
             let position = RecordNumbers::new(position).with_order(self.big_endian);
             for x in self.world.apply([0, 4, 8].map(|at| position.f32(at).into())) {
-                self.vertices.positions.push_bytes(&nearest_f32(x).to_le_bytes());
+                to.vertices.positions.push_bytes(&nearest_f32(x).to_le_bytes());
             }
-            for field in &mut self.vertices.fields {
+            for field in &mut to.vertices.fields {
                 let (values, rest) = scalars.split_at(field.bytes());
                 field.values.push_bytes(values);
                 scalars = rest;
             }
-            self.vertices.end_row(Some(object), 0);
+            to.vertices.end_row(Some(object), 0);
         }
         self.remaining_points = Some(remaining - to_u64(rows));
-        Ok(())
+        Ok(true)
     }
 
     /// Ends a streamline with its properties.
-    fn end_streamline(&mut self) -> Result<()> {
+    fn end(&mut self, to: &mut PieceBuilder) -> Result<bool> {
         let mut values = vec![0; self.property_bytes];
         self.bytes.read(&mut values, "the properties of a streamline")?;
         let mut rest = values.as_slice();
-        for field in &mut self.properties {
+        for field in &mut to.object_fields {
             let (field_bytes, after) = rest.split_at(field.bytes());
             field.values.push_bytes(field_bytes);
             rest = after;
         }
-        self.ids.push(self.object());
+        to.ids.push(self.object());
         self.current += 1;
         self.remaining_points = None;
-        Ok(())
+        Ok(true)
     }
 }
 

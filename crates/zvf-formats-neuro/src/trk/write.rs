@@ -12,40 +12,41 @@ use std::io::{Read as _, Write as _};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_formats::{
-    Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold, counted_loss,
-    dot, narrow,
+    Affine, Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Spool, Target, cannot_hold,
+    counted_loss, dot, narrow,
 };
-use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Loss, Piece};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
 use crate::streamlines::{numeric_fields, order_letters};
 use crate::trk::read::world::{closest_axes, transposed_inverse};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let NewFile { target: out, options, header } = file;
     let max_held = saturating_usize(options.memory / 2);
     Ok(Box::new(TrkWriter {
-        out: target.into_file("TRK")?,
-        voxels: None,
+        out,
+        voxels: Voxels::new(&Image::from_header(header))?,
         chains: Chains::default(),
-        lengths: None,
-        scalars: Vec::new(),
-        properties: Vec::new(),
+        lengths: Millimeters::new(header),
+        scalars: check_names(&header.fields)?,
+        properties: check_names(&header.object_fields)?,
         points: Spool::new(max_held, options.scratch.as_deref()),
         counts: Vec::new(),
         rows: HashMap::new(),
         values: Vec::new(),
         extent: [0.0; 3],
         rounded_values: 0,
-        report: Report::default(),
+        report: FlowReport::default(),
     }))
 }
 
 struct TrkWriter<'a> {
     out: Target<'a>,
-    voxels: Option<Voxels>,
+    voxels: Voxels,
     chains: Chains,
-    lengths: Option<Millimeters>,
+    lengths: Millimeters,
     scalars: Vec<(String, u32)>,
     properties: Vec<(String, u32)>,
     points: Spool,
@@ -54,18 +55,10 @@ struct TrkWriter<'a> {
     values: Vec<f32>,               // properties, object by object
     extent: [f32; 3],               // the largest coordinates
     rounded_values: u64,
-    report: Report,
+    report: FlowReport,
 }
 
-impl Sink for TrkWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.scalars = check_names(&header.fields)?;
-        self.properties = check_names(&header.object_fields)?;
-        self.voxels = Some(Voxels::new(&Image::from_header(header))?);
-        self.lengths = Some(Millimeters::new(header));
-        Ok(())
-    }
-
+impl PieceWriter for TrkWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.write_points(&batch),
@@ -86,15 +79,14 @@ impl Sink for TrkWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        // Of 1 mm for a file that was not begun.
-        let voxels = self.voxels.take().map_or_else(|| Voxels::new(&Image::default()), Ok)?;
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
             return Err(cannot_hold("TRK", format!("{count} streamlines"), "write it in parts"));
         };
-        let (dimensions, dimension_loss) = voxels.count(self.extent);
-        let header = encode_header(&voxels, dimensions, &self.scalars, &self.properties, count);
+        let (dimensions, dimension_loss) = self.voxels.count(self.extent);
+        let header =
+            encode_header(&self.voxels, dimensions, &self.scalars, &self.properties, count);
         self.out.write_all(&header)?;
         let width = |names: &[(String, u32)]| names.iter().map(|(_, w)| *w as usize).sum::<usize>();
         let (stride, property_count) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
@@ -139,11 +131,9 @@ impl TrkWriter<'_> {
                 Some((_, count)) => *count = points,
                 None => self.counts.push((run.object, points)),
             }
-            let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else {
-                return Err(cannot_hold("TRK", "vertices without a header", "begin with one"));
-            };
             for row in run.rows {
-                let place = voxels.position_from_world(lengths.position(batch.positions(), row));
+                let place = self.lengths.position(batch.positions(), row);
+                let place = self.voxels.position_from_world(place);
                 for (x, extent) in place.into_iter().zip(&mut self.extent) {
                     bytes.extend_from_slice(&x.to_le_bytes());
                     *extent = extent.max(x);

@@ -20,7 +20,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_formats::{
-    Bytes, Notes, ReadOptions, Reader, default_axes, missing_number, new_column, row_number,
+    Bytes, FileReader, Notes, ReadOptions, default_axes, missing_number, new_column, row_number,
     without_rows,
 };
 use zvf_metadata::{Dtype, DtypeKind};
@@ -30,7 +30,7 @@ use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
 use crate::trx::read::header::TrxHeader;
 use crate::trx::read::members::{ArrayMember, HEADER, Members, spot};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let Some(path) = bytes.path() else {
         let here = spot("the input").hint("a zip is not read from front to back");
         return here.refuse(Class::Unsupported, "a file or a folder", "a stream");
@@ -109,7 +109,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         next_object: 0,
         batch_rows: to_u64(options.batch_rows.max(1)),
     };
-    Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
+    Ok(FileReader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
 }
 
 /// Refuses an array whose size differs from the counts of the header.

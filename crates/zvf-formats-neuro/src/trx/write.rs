@@ -11,30 +11,70 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Affine, Chains, FieldBuilder, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter,
-    arrange_rows, cannot_hold, count_u32, counted_loss, find_record, json_items, missing_number,
+    Affine, Chains, FieldBuilder, FormatOptions, Millimeters, NewFile, OpenedWriter, PieceWriter,
+    Spool, Target, ZipWriter, arrange_rows, cannot_hold, count_u32, counted_loss, find_record,
+    json_items, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{Group, Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Group, Header, Piece};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
 use crate::streamlines::numeric_fields;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let destination = match target.is_folder() {
-        true => Destination::Folder(target.into_folder("TRX")?),
-        false => Destination::Zip(ZipWriter::new(target)),
-    };
-    Ok(Box::new(TrxWriter::new(destination, options)))
+pub(crate) fn open_zip<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    open(Destination::Zip(ZipWriter::new(file.target)), file.options, file.header)
 }
 
-pub(crate) fn open_folder<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(Box::new(TrxWriter::new(Destination::Folder(target.into_folder("TRX")?), options)))
+pub(crate) fn open_folder<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    open(Destination::Folder(file.target.into_folder("TRX")?), file.options, file.header)
+}
+
+fn open<'a>(
+    destination: Destination<'a>,
+    options: &FormatOptions,
+    header: &Header,
+) -> OpenedWriter<'a> {
+    let lengths = Millimeters::new(header);
+    let stored = header.positions.dtype();
+    let is_float = stored.kind == DtypeKind::Float && header.positions.width() == 3;
+    let keeps_positions = is_float && lengths.is_identity();
+    let dtype = if keeps_positions { stored } else { Dtype::FLOAT32 };
+    let arrays = header.fields.len() as u64 + 2; // attributes, positions and offsets
+    let max_held = saturating_usize(options.memory / 2 / arrays);
+    let array = |name| Array { name, rows: Spool::new(max_held, options.scratch.as_deref()) };
+    let mut fields = Vec::new();
+    for field in numeric_fields(&header.fields) {
+        fields.push(array(format!("dpv/{}", member_name(&field.name, &field.column)?)));
+    }
+    for field in numeric_fields(&header.object_fields) {
+        member_name(&field.name, &field.column)?;
+    }
+    let absent = json_items(&find_record(header, "trx")["absent"]).iter();
+    let absent = absent.filter_map(|pair| {
+        Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned())) // a group and an attribute
+    });
+    Ok(Box::new(TrxWriter {
+        destination,
+        image: Image::from_header(header),
+        chains: Chains::default(),
+        lengths,
+        keeps_positions,
+        positions: array(format!("positions.3.{dtype}")),
+        fields,
+        ends: Vec::new(),
+        rows: Vec::new(),
+        object_rows: HashMap::new(),
+        object_fields: FieldBuilder::list(numeric_fields(&header.object_fields)),
+        groups: Vec::new(),
+        group_fields: Vec::new(),
+        absent: absent.collect(),
+        report: FlowReport::default(),
+    }))
 }
 
 /// The destination of members.
@@ -43,21 +83,44 @@ enum Destination<'a> {
     Folder(PathBuf),
 }
 
-/// An array whose rows are spooled.
+impl Destination<'_> {
+    fn write(&mut self, name: &str, content: &mut Spool) -> Result<()> {
+        match self {
+            Self::Zip(zip) => Ok(zip.write(name, content)?),
+            Self::Folder(folder) => {
+                let path = folder.join(name);
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let mut file = BufWriter::new(File::create(path)?);
+                if content.copy_to(&mut file)? == 0 {
+                    file.write_all(&[0])?; // a file of 0 bytes cannot be mapped
+                }
+                Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+            }
+        }
+    }
+
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut content = Spool::new(usize::MAX, None);
+        content.write_all(bytes)?;
+        self.write(name, &mut content)
+    }
+}
+
+/// An array whose rows are spooled, with the name of its member.
 struct Array {
     name: String,
-    dtype: Dtype,
     rows: Spool,
 }
 
 struct TrxWriter<'a> {
     destination: Destination<'a>,
-    options: WriteOptions,
     image: Image,
     chains: Chains,
-    lengths: Option<Millimeters>,
+    lengths: Millimeters,
     keeps_positions: bool,
-    positions: Option<Array>,
+    positions: Array,
     fields: Vec<Array>,
     ends: Vec<u64>,                        // of streamlines
     rows: Vec<ObjectId>,                   // the object of each streamline
@@ -66,37 +129,10 @@ struct TrxWriter<'a> {
     groups: Vec<Group>,
     group_fields: Vec<FieldBuilder>,
     absent: Vec<(String, String)>, // attributes that a group does not have
-    report: Report,
+    report: FlowReport,
 }
 
-impl<'a> TrxWriter<'a> {
-    fn new(destination: Destination<'a>, options: &WriteOptions) -> Self {
-        Self {
-            destination,
-            options: options.clone(),
-            image: Image::default(),
-            chains: Chains::default(),
-            lengths: None,
-            keeps_positions: false,
-            positions: None,
-            fields: Vec::new(),
-            ends: Vec::new(),
-            rows: Vec::new(),
-            object_rows: HashMap::new(),
-            object_fields: Vec::new(),
-            groups: Vec::new(),
-            group_fields: Vec::new(),
-            absent: Vec::new(),
-            report: Report::default(),
-        }
-    }
-
-    fn new_array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
-        let max_held = saturating_usize(self.options.memory / 2 / (arrays as u64 + 1));
-        let rows = Spool::new(max_held, self.options.scratch.as_deref());
-        Array { name: name.to_owned(), dtype, rows }
-    }
-
+impl TrxWriter<'_> {
     fn write_vertices(&mut self, batch: &Batch) -> Result<()> {
         for run in self.chains.take_runs(batch) {
             self.report.vertices += run.rows.len() as u64;
@@ -108,19 +144,16 @@ impl<'a> TrxWriter<'a> {
                 }
             }
         }
-        let (Some(positions), Some(lengths)) = (&mut self.positions, &mut self.lengths) else {
-            return Ok(());
-        };
         if self.keeps_positions {
-            positions.rows.write_all(batch.positions().bytes())?;
+            self.positions.rows.write_all(batch.positions().bytes())?;
         } else {
             let mut bytes = Vec::with_capacity(batch.len() * 12);
             for row in 0..batch.len() {
-                for x in lengths.position(batch.positions(), row) {
-                    bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
+                for x in self.lengths.position(batch.positions(), row) {
+                    bytes.extend_from_slice(&self.lengths.round_to_f32(x).to_le_bytes());
                 }
             }
-            positions.rows.write_all(&bytes)?;
+            self.positions.rows.write_all(&bytes)?;
         }
         for (array, field) in self.fields.iter_mut().zip(numeric_fields(batch.fields())) {
             array.rows.write_all(field.column.bytes())?;
@@ -128,37 +161,31 @@ impl<'a> TrxWriter<'a> {
         Ok(())
     }
 
-    fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<()> {
-        match &mut self.destination {
-            Destination::Zip(zip) => Ok(zip.write(name, content)?),
-            Destination::Folder(folder) => {
-                let path = folder.join(name);
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                let mut file = BufWriter::new(File::create(path)?);
-                content.copy_to(&mut file)?;
-                if content.len() == 0 {
-                    file.write_all(&[0])?; // a file of 0 bytes cannot be mapped
-                }
-                Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+    /// Writes positions, offsets and attributes.
+    fn write_arrays(&mut self) -> Result<()> {
+        self.destination.write(&self.positions.name, &mut self.positions.rows)?;
+        let is_narrow = u32::try_from(self.report.vertices).is_ok();
+        let mut offsets = Vec::new();
+        for end in std::iter::once(&0).chain(&self.ends) {
+            match u32::try_from(*end).ok().filter(|_| is_narrow) {
+                Some(end) => offsets.extend_from_slice(&end.to_le_bytes()),
+                None => offsets.extend_from_slice(&end.to_le_bytes()),
             }
         }
-    }
-
-    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let mut content = Spool::new(usize::MAX, None);
-        content.write_all(bytes)?;
-        self.write_member(name, &mut content)
-    }
-
-    fn header(&self) -> Json {
-        json!({
-            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(Affine::IDENTITY.to_matrix()),
-            "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),
-            "NB_VERTICES": self.report.vertices,
-            "NB_STREAMLINES": self.ends.len(),
-        })
+        let dtype = if is_narrow { "uint32" } else { "uint64" };
+        self.destination.write_bytes(&format!("offsets.{dtype}"), &offsets)?;
+        for array in &mut self.fields {
+            self.destination.write(&array.name, &mut array.rows)?;
+        }
+        for field in FieldBuilder::take_all(&mut self.object_fields) {
+            let column = &field.column;
+            let missing = missing_number(column.dtype()).repeat(column.width() as usize);
+            let rows = self.rows.iter().map(|object| self.object_rows.get(object).copied());
+            let sorted = arrange_rows(column, rows, &missing);
+            let member = member_name(&field.name, column)?;
+            self.destination.write_bytes(&format!("dps/{member}"), sorted.bytes())?;
+        }
+        Ok(())
     }
 
     fn write_groups(&mut self) -> Result<()> {
@@ -179,14 +206,14 @@ impl<'a> TrxWriter<'a> {
                     None => missing += 1,
                 }
             }
-            self.write_bytes(&format!("groups/{name}.uint32"), &members)?;
+            self.destination.write_bytes(&format!("groups/{name}.uint32"), &members)?;
             for field in &fields {
                 if self.absent.contains(&(name.clone(), field.name.to_string())) {
                     continue;
                 }
                 let member = member_name(&field.name, &field.column)?;
                 let row = field.column.slice(number..number + 1);
-                self.write_bytes(&format!("dpg/{name}/{member}"), row.bytes())?;
+                self.destination.write_bytes(&format!("dpg/{name}/{member}"), row.bytes())?;
             }
         }
         let sentence = "of groups dropped: not in the written streamlines";
@@ -195,37 +222,10 @@ impl<'a> TrxWriter<'a> {
     }
 }
 
-impl Sink for TrxWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.image = Image::from_header(header);
-        let lengths = Millimeters::new(header);
-        let stored = header.positions.dtype();
-        let is_float = stored.kind == DtypeKind::Float && header.positions.width() == 3;
-        self.keeps_positions = is_float && lengths.is_identity();
-        self.lengths = Some(lengths);
-        let dtype = if self.keeps_positions { stored } else { Dtype::FLOAT32 };
-        let arrays = header.fields.len() + 1;
-        self.positions = Some(self.new_array("positions.3", dtype, arrays));
-        for field in numeric_fields(&header.fields) {
-            let member = member_name(&field.name, &field.column)?;
-            let array = self.new_array(&format!("dpv/{member}"), field.column.dtype(), arrays);
-            self.fields.push(array);
-        }
-        self.object_fields = FieldBuilder::list(numeric_fields(&header.object_fields));
-        for field in numeric_fields(&header.object_fields) {
-            member_name(&field.name, &field.column)?;
-        }
-        for pair in json_items(&find_record(header, "trx")["absent"]) {
-            if let (Some(group), Some(key)) = (pair[0].as_str(), pair[1].as_str()) {
-                self.absent.push((group.to_owned(), key.to_owned()));
-            }
-        }
-        Ok(())
-    }
-
+impl PieceWriter for TrxWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
-            Piece::Vertices(batch) => self.write_vertices(&batch),
+            Piece::Vertices(batch) => self.write_vertices(&batch)?,
             Piece::Objects { ids, fields } => {
                 for id in self.chains.take_unseen(&ids) {
                     self.ends.push(self.report.vertices);
@@ -237,7 +237,6 @@ impl Sink for TrxWriter<'_> {
                     }
                 }
                 push_fields(&mut self.object_fields, &fields);
-                Ok(())
             }
             Piece::Groups { groups, fields } => {
                 self.groups.extend(groups);
@@ -245,40 +244,22 @@ impl Sink for TrxWriter<'_> {
                     self.group_fields = FieldBuilder::list(numeric_fields(&fields));
                 }
                 push_fields(&mut self.group_fields, &fields);
-                Ok(())
             }
-            Piece::Elements { .. } => Ok(()),
+            Piece::Elements { .. } => {}
         }
+        Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        let header = self.header().to_string();
-        self.write_bytes("header.json", header.as_bytes())?;
-        let is_empty = self.ends.is_empty();
-        if let Some(mut positions) = self.positions.take().filter(|_| !is_empty) {
-            let name = format!("{}.{}", positions.name, positions.dtype);
-            self.write_member(&name, &mut positions.rows)?;
-            let is_narrow = u32::try_from(self.report.vertices).is_ok();
-            let mut offsets = Vec::new();
-            for end in std::iter::once(0).chain(std::mem::take(&mut self.ends)) {
-                match u32::try_from(end).ok().filter(|_| is_narrow) {
-                    Some(end) => offsets.extend_from_slice(&end.to_le_bytes()),
-                    None => offsets.extend_from_slice(&end.to_le_bytes()),
-                }
-            }
-            let dtype = if is_narrow { "uint32" } else { "uint64" };
-            self.write_bytes(&format!("offsets.{dtype}"), &offsets)?;
-            for mut array in std::mem::take(&mut self.fields) {
-                self.write_member(&array.name, &mut array.rows)?;
-            }
-            for field in FieldBuilder::take_all(&mut self.object_fields) {
-                let column = &field.column;
-                let missing = missing_number(column.dtype()).repeat(column.width() as usize);
-                let rows = self.rows.iter().map(|object| self.object_rows.get(object).copied());
-                let sorted = arrange_rows(column, rows, &missing);
-                let member = member_name(&field.name, column)?;
-                self.write_bytes(&format!("dps/{member}"), sorted.bytes())?;
-            }
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
+        let header = json!({
+            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(Affine::IDENTITY.to_matrix()),
+            "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),
+            "NB_VERTICES": self.report.vertices,
+            "NB_STREAMLINES": self.ends.len(),
+        });
+        self.destination.write_bytes("header.json", header.to_string().as_bytes())?;
+        if !self.ends.is_empty() {
+            self.write_arrays()?;
         }
         self.write_groups()?;
         if let Destination::Zip(zip) = self.destination {
@@ -286,7 +267,7 @@ impl Sink for TrxWriter<'_> {
         }
         self.report.objects = self.rows.len() as u64;
         self.report.losses.extend(self.chains.losses());
-        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
+        self.report.losses.extend(self.lengths.losses("coordinate"));
         Ok(self.report)
     }
 }

@@ -25,8 +25,8 @@ use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_formats::{
-    AXES, AddText, Bytes, FLOAT64, FieldNames, FilePlace, Lines, MAX_AXES, NamedValues, Notes,
-    OBJECT, PART, ReadOptions, Reader, TextOptions, Values, VertexBuilder, batch_rows, fit_texts,
+    AXES, AddText, Bytes, FLOAT64, FieldNames, FilePlace, FileReader, Lines, MAX_AXES, NamedValues,
+    Notes, OBJECT, PART, ReadOptions, TextOptions, Values, VertexBuilder, batch_rows, fit_texts,
     is_exact_float64, parse_f64, point_kind, quote,
 };
 use zvf_metadata::{Dtype, DtypeKind};
@@ -36,7 +36,7 @@ use zvf_model::flow::Piece;
 use crate::csv::read::infer::{ColumnType, infer_type, is_missing, trim_blanks};
 use crate::csv::read::records::{Record, Records};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<FileReader> {
     let kind = point_kind(options, bytes.format())?;
     let text = options.text.clone();
     let delimiter = text.separator.unwrap_or(delimiter);
@@ -46,10 +46,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
     let names: Vec<String> = (0..first.len())
         .map(|at| match text.has_header {
             true => first.value(at).trim().to_owned(),
-            false => AXES
-                .get(at)
-                .filter(|_| at < 3)
-                .map_or_else(|| format!("c{at}"), |axis| (*axis).to_owned()),
+            false if at < 3 => AXES[at].to_owned(),
+            false => format!("c{at}"),
         })
         .collect();
     let roles = Roles::assign(&names, &records, options)?;
@@ -57,16 +55,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
     if !text.has_header {
         sample.push_front(first);
     }
-    let inference = TypeInference { text: &text, columns: names.len() };
-    let stated = |name: &String| {
-        options.columns.types.iter().find(|(column, _)| column == name).map(|(_, dtype)| *dtype)
-    };
     let (mut types, mut marks) = (Vec::new(), Vec::new());
     for at in &roles.fields {
         let name = &names[*at];
-        let column_type = match stated(name) {
+        let column_type = match options.columns.stated_type(name) {
             Some(dtype) => ColumnType { dtype, exact: false, missing: Vec::new() },
-            None => inference.infer(&sample, *at),
+            None => infer_column(&sample, *at, names.len(), &text),
         };
         if !column_type.missing.is_empty() {
             marks.push(format!(
@@ -120,7 +114,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
         parts: (None, 0),
         block_end_line: 0,
     };
-    Ok(Reader::from_steps(header, move || table.read_next()).with_notes(notes))
+    Ok(FileReader::from_steps(header, move || table.read_next()).with_notes(notes))
 }
 
 /// Bad rows that were skipped.
@@ -295,34 +289,26 @@ fn fit_columns(
     fit_texts(columns, sample_is_file, visit, options.memory, bytes.format())
 }
 
-/// Infers column types from values.
-struct TypeInference<'a> {
-    text: &'a TextOptions,
+/// Returns the type that fits all sampled values of column `at`, or nearly all of them if bad rows are skipped.
+fn infer_column(
+    sample: &VecDeque<Record>,
+    at: usize,
     columns: usize,
-}
-
-impl TypeInference<'_> {
-    /// Returns the type that fits all sampled values of column `at`, or nearly all of them if bad rows are skipped.
-    fn infer(&self, sample: &VecDeque<Record>, at: usize) -> ColumnType {
-        if !self.text.skip_bad_rows {
-            return infer_type(sample.iter().map(|record| record.value(at)), &self.text.missing);
-        }
-        let rows = || sample.iter().filter(|record| record.len() == self.columns);
-        let values =
-            || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
-        let is_number = |text: &&str| parse_f64(text.trim()).is_some();
-        let numbers = values().filter(is_number).count();
-        if numbers * 10 >= (values().count() * 9).max(1) {
-            let is_known = |text: &&str| {
-                is_number(text)
-                    || text.trim().is_empty()
-                    || is_missing(text.trim(), &self.text.missing)
-            };
-            let values = rows().map(|record| record.value(at)).filter(is_known);
-            return infer_type(values, &self.text.missing);
-        }
-        infer_type(rows().map(|record| record.value(at)), &self.text.missing)
+    options: &TextOptions,
+) -> ColumnType {
+    let (skips, marks) = (options.skip_bad_rows, &options.missing);
+    let rows = sample.iter().filter(|record| !skips || record.len() == columns);
+    let values = rows.map(|record| record.value(at));
+    let is_number = |text: &&str| parse_f64(text.trim()).is_some();
+    let are_mostly_numbers = || {
+        let filled = values.clone().filter(|text| !text.trim().is_empty());
+        filled.clone().filter(is_number).count() * 10 >= (filled.count() * 9).max(1)
+    };
+    if skips && are_mostly_numbers() {
+        let is_empty = |text: &str| text.is_empty() || is_missing(text, marks);
+        return infer_type(values.filter(|text| is_number(text) || is_empty(text.trim())), marks);
     }
+    infer_type(values, marks)
 }
 
 /// Reads the rows of a table in batches.
@@ -397,6 +383,10 @@ impl Table {
 
     fn push(&mut self, record: &Record) -> Result<()> {
         self.records.check_len(record, &self.names)?;
+        let spot = |at: usize| {
+            let column = self.names[at].clone();
+            self.records.lines.bytes().spot(FilePlace::Column { line: record.line, column })
+        };
         let VertexBuilder { positions, fields, .. } = &mut self.vertices;
         let fields = fields.iter_mut().map(|field| &mut field.values);
         match self.rules.read(|at| record.value(at), positions, fields) {
@@ -405,10 +395,18 @@ impl Table {
                 self.vertices.end_row(object, part);
                 Ok(())
             }
-            Err(BadValue::Rounded(at)) => Err(self.rounded_integer(record, at)),
+            Err(BadValue::Rounded(at)) => {
+                let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
+                let hint = "the column has missing values or fractions: state its type, float64 to have it \
+                            rounded, int64 where none is missing, or text";
+                let expected = "a whole number that float64 holds exactly";
+                spot(at).hint(hint).refuse(Class::Encoding, expected, found)
+            }
             Err(BadValue::NoValue { at, dtype, is_field }) => {
                 let is_inferred = is_field && !self.sample_is_file;
-                Err(self.unreadable_value(record, at, dtype, is_inferred))
+                let hint = "its type was inferred from the first lines: state it";
+                let found = quote(record.value(at), MAX_SHOWN_CHARS);
+                spot(at).hint(is_inferred.then_some(hint)).refuse(Class::Encoding, dtype, found)
             }
         }
     }
@@ -422,31 +420,6 @@ impl Table {
             }
         }
         self.parts.1
-    }
-
-    /// Returns the error for an integer that a float would round.
-    fn rounded_integer(&self, record: &Record, at: usize) -> Error {
-        let place = FilePlace::Column { line: record.line, column: self.names[at].clone() };
-        let expected = "a whole number that float64 holds exactly";
-        let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
-        let bad = self.records.lines.bytes().spot(place).error(Class::Encoding, expected, found);
-        bad.with_hint(
-            "the column has missing values or fractions: state its type, float64 to have it rounded, \
-             int64 where none is missing, or text",
-        )
-    }
-
-    fn unreadable_value(
-        &self,
-        record: &Record,
-        at: usize,
-        dtype: Dtype,
-        is_inferred: bool,
-    ) -> Error {
-        let place = FilePlace::Column { line: record.line, column: self.names[at].clone() };
-        let hint = is_inferred.then_some("its type was inferred from the first lines: state it");
-        let spot = self.records.lines.bytes().spot(place).hint(hint);
-        spot.error(Class::Encoding, dtype, quote(record.value(at), MAX_SHOWN_CHARS))
     }
 }
 

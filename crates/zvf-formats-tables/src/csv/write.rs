@@ -6,14 +6,13 @@
 use std::io::Write;
 
 use zvf_error::Result;
-use zvf_formats::{BatchWriter, Opened, Table, Target, other_columns};
-use zvf_model::flow::Header;
+use zvf_formats::{BatchWriter, NewFile, OpenedWriter, Table, other_columns};
 use zvf_model::{Batch, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, separator: u8) -> Opened<'a> {
-    let out = target.into_file("CSV")?;
-    let writer = CsvWriter { separator: char::from(separator), ..CsvWriter::new(out, &[]) };
-    writer.into_sink()
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, separator: u8) -> OpenedWriter<'a> {
+    let separator = char::from(separator);
+    let writer = CsvWriter { separator, ..CsvWriter::new(file.target, &file.header.axes) };
+    writer.into_writer(file.header)
 }
 
 /// Writes batches as one table.
@@ -35,12 +34,6 @@ impl<W: Write> CsvWriter<W> {
 }
 
 impl<W: Write> BatchWriter for CsvWriter<W> {
-    type Out = W;
-
-    fn name_axes(&mut self, header: &Header) {
-        self.axes.clone_from(&header.axes);
-    }
-
     fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &self.axes).with_first_part(self.parts);
         self.parts += batch.parts().len();
@@ -57,29 +50,29 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
                 self.header = Some(header);
             }
         }
+        let mut line = Vec::new();
         for row in 0..batch.len() {
             for (at, column) in table.columns().iter().enumerate() {
                 if at > 0 {
-                    write!(self.out, "{}", self.separator)?;
+                    write!(line, "{}", self.separator)?;
                 }
                 match table.text_value(column, row)? {
                     Value::Null => {}
-                    Value::Text(text) => {
-                        self.out.write_all(quote(&text, self.separator).as_bytes())?
-                    }
+                    Value::Text(text) => line.extend(quote(&text, self.separator).into_bytes()),
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
-                        write!(self.out, "{value}")?;
+                        write!(line, "{value}")?;
                     }
                 }
             }
-            self.out.write_all(b"\n")?;
+            line.push(b'\n');
+            self.out.write_all(&line)?;
+            line.clear();
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
     }
 }
 

@@ -122,13 +122,11 @@ impl Attribute {
 
     fn into_fields(mut self, stated: Option<Dtype>) -> Result<Vec<Field>> {
         let is_partial = self.is_partial();
-        let field = match self.kind {
-            ValueKind::Text => return Ok(vec![text_field(&self.name, &self.texts)?]),
-            _ => {
-                let column = self.take_numbers(stated)?;
-                Field::new(self.name.as_str(), column)
-            }
-        };
+        if self.kind == ValueKind::Text {
+            return Ok(vec![text_field(&self.name, &self.texts)?]);
+        }
+        let column = self.take_numbers(stated)?;
+        let field = Field::new(self.name.as_str(), column);
         if !is_partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
             return Ok(vec![field]);
         }
@@ -249,7 +247,9 @@ impl Graph {
         let mut columns = Vec::new();
         for (name, attribute) in &mut axes {
             if attribute.kind == ValueKind::Text || attribute.is_partial() {
-                return Err(self.bad_position(name, format));
+                let expected = format!("a number {name:?} for each node");
+                let spot = Spot::new(format, "the nodes");
+                return spot.refuse(Class::Encoding, expected, "nodes without one");
             }
             columns.push(attribute.take_numbers(options.positions)?);
         }
@@ -281,12 +281,6 @@ impl Graph {
         let expected = format!("a position {name:?}");
         let bad = Spot::new(format, place).error(Class::InvalidArgument, expected, found);
         bad.with_hint("name the attributes that are positions, or give a table of nodes")
-    }
-
-    fn bad_position(&self, name: &str, format: &'static str) -> Error {
-        let place = "the nodes";
-        let expected = format!("a number {name:?} for each node");
-        Spot::new(format, place).error(Class::Encoding, expected, "nodes without one".to_owned())
     }
 }
 

@@ -24,15 +24,16 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::{
-    AXES, AddText, BOOL, Bytes, FLOAT64, FilePlace, Lines, NamedValues, OBJECT, ReadOptions,
-    Reader, UINT64, Values, VertexBuilder, batch_rows, default_axes, describe_owner_ids,
-    empty_fields, fit_texts, is_exact_float64, json_items, new_column, take_fields, text_bytes,
+    AXES, AddText, BOOL, Bytes, Corners, FLOAT64, FilePlace, FileReader, Lines, NamedValues,
+    OBJECT, PieceBuilder, Polygons, ReadOptions, UINT64, Values, VertexBuilder, batch_rows,
+    default_axes, describe_owner_ids, empty_fields, fit_texts, is_exact_float64, json_items,
+    text_bytes,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{ElementHeader, Header, Piece};
+use zvf_model::flow::{ElementHeader, Header};
 use zvf_model::{Kind, ObjectId};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
     let stated = options.columns.types.iter().map(|(column, _)| column.clone()).collect();
     let mut lines = ObjectLines { lines: Lines::new(bytes), stated };
@@ -90,22 +91,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     if first_width.is_some() && corners.is_none() {
         header.left_out.push("edges or faces".to_owned());
     }
-    let mut pieces = Pieces {
-        lines,
-        sample,
-        names,
-        vertices,
-        exact_positions: options.positions.is_none(),
-        corners,
-        has_objects,
-        chosen: options.columns.fields.clone(),
-        elements: Vec::new(),
-        element_fields,
-        count: 0,
-        part: 0,
+    let pieces = PieceBuilder {
+        corners: Corners::new(Polygons::Same),
+        corner_fields: element_fields,
         batch_rows,
+        ..PieceBuilder::new(vertices, options)
     };
-    Ok(Reader::from_steps(header, move || pieces.step()))
+    let (exact_positions, chosen) = (options.positions.is_none(), options.columns.fields.clone());
+    let (count, part) = (0, 0);
+    let mut rows =
+        Rows { lines, sample, names, exact_positions, corners, has_objects, chosen, count, part };
+    Ok(pieces.into_reader(header, move |pieces| rows.push_next(pieces)))
 }
 
 /// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns
@@ -178,9 +174,9 @@ fn infer_columns(
             true => values.flat_map(json_items).collect(),
             false => values.collect(),
         };
-        let stated = options.columns.types.iter().find(|(column, _)| column == name);
         let (dtype, width) = infer_type(&values);
-        NamedValues::new(name.as_str(), stated.map_or(dtype, |(_, dtype)| *dtype), width)
+        let dtype = options.columns.stated_type(name).unwrap_or(dtype);
+        NamedValues::new(name.as_str(), dtype, width)
     };
     names.into_iter().map(column).collect()
 }
@@ -193,8 +189,7 @@ fn fit_columns(
     (bytes, sample_is_file): (&Bytes, bool),
     options: &ReadOptions,
 ) -> Result<()> {
-    let is_stated =
-        |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
+    let is_stated = |name: &str| options.columns.stated_type(name).is_some();
     let fields = fields.iter_mut().map(|field| (false, field));
     let fields = fields.chain(element_fields.iter_mut().map(|field| (true, field)));
     let texts = fields.filter(|(_, field)| field.values.is_text() && !is_stated(&field.name));
@@ -332,105 +327,88 @@ impl ObjectLines {
     }
 }
 
-/// Reads the file in batches.
-struct Pieces {
+/// The lines of a file as rows.
+struct Rows {
     lines: ObjectLines,
-    sample: VecDeque<Line>, // lines that were read ahead
-    names: Vec<String>,     // keys of the axes, if each axis has its own
-    vertices: VertexBuilder,
+    sample: VecDeque<Line>,      // lines that were read ahead
+    names: Vec<String>,          // keys of the axes, if each axis has its own
     exact_positions: bool,       // whole numbers must not be rounded
     corners: Option<u32>,        // of an element; `None` if elements are left out
     has_objects: bool,           // whether a line of the sample has an object
     chosen: Option<Vec<String>>, // the attributes that were asked for, if not all
-    elements: Vec<u8>,
-    element_fields: Vec<NamedValues>,
-    count: i64, // vertices so far
+    count: u64,                  // vertices so far
     part: i64,
-    batch_rows: usize,
 }
 
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>> {
-        let max_rows = self.batch_rows;
-        let max_bytes = max_rows.saturating_mul(16); // of elements; a saturated number is no limit
-        while self.vertices.rows() < max_rows && self.elements.len() < max_bytes {
-            let line = match self.sample.pop_front() {
-                Some(line) => line,
-                None => match self.lines.next()? {
-                    Some((line, _)) => line,
-                    None => break,
-                },
-            };
-            if is_element(&line.1) {
-                if self.vertices.rows() > 0 {
-                    self.sample.push_front(line); // vertices come before the elements that name them
-                    break;
-                }
-                self.push_element(line)?;
-            } else {
-                self.push_vertices(line)?;
-            }
-        }
-        if self.vertices.rows() > 0 {
-            return self.vertices.take().map(Some);
-        }
-        let Some(width) = self.corners.filter(|_| !self.elements.is_empty()) else {
-            return Ok(None);
+impl Rows {
+    /// Adds the next line. Returns `false` at the end.
+    fn push_next(&mut self, pieces: &mut PieceBuilder) -> Result<bool> {
+        let line = match self.sample.pop_front() {
+            Some(line) => line,
+            None => match self.lines.next()? {
+                Some((line, _)) => line,
+                None => return Ok(false),
+            },
         };
-        let bytes = std::mem::take(&mut self.elements);
-        let rows = new_column(Dtype::INT64, width, bytes)?;
-        Ok(Some(Piece::Elements { rows, fields: take_fields(&mut self.element_fields)? }))
+        match is_element(&line.1) {
+            true => self.push_element(line, pieces)?,
+            false => self.push_vertices(line, &mut pieces.vertices)?,
+        }
+        Ok(true)
     }
 
-    fn push_vertices(&mut self, (line, object): Line) -> Result<()> {
-        let owner = self.read_owner(line, &object)?;
-        self.refuse_new_attribute(line, &object, &self.vertices.fields)?;
-        if let Some(positions) = object.get(POSITIONS_KEY) {
-            let Some(positions) = positions.as_array() else {
-                let expected = "a list of positions";
-                return Err(self.lines.input_error(line, POSITIONS_KEY, expected, positions));
-            };
-            for field in &self.vertices.fields {
-                let values = &object[&field.name];
-                let count = values.as_array().map(Vec::len);
-                if !values.is_null() && count != Some(positions.len()) {
-                    let expected = format!("a list of {} values, as of positions", positions.len());
-                    return Err(self.lines.input_error(line, &field.name, &expected, values));
-                }
+    fn push_vertices(&mut self, (line, object): Line, vertices: &mut VertexBuilder) -> Result<()> {
+        let owner = self.read_owner(line, &object, vertices.kind())?;
+        self.refuse_new_attribute(line, &object, &vertices.fields)?;
+        let Some(positions) = object.get(POSITIONS_KEY) else {
+            if self.names.is_empty() {
+                self.push_position(line, POSITION, &object[POSITION], vertices)?;
+            } else {
+                // A missing coordinate is null, which is not a number.
+                let position = self.names.iter().map(|name| object[name].clone()).collect();
+                self.push_position(line, "the positions", &position, vertices)?;
             }
-            self.part += 1;
-            for (at, position) in positions.iter().enumerate() {
-                self.push_position(line, POSITIONS_KEY, position)?;
-                for field in &mut self.vertices.fields {
-                    let values = &object[&field.name];
-                    let value = &values[at];
-                    push_value(&self.lines, line, field, value)?;
-                }
-                self.vertices.end_row(owner, self.part);
-                self.count += 1;
+            return self.end_row(line, owner, |name| &object[name], vertices);
+        };
+        let Some(positions) = positions.as_array() else {
+            let expected = "a list of positions";
+            return Err(self.lines.input_error(line, POSITIONS_KEY, expected, positions));
+        };
+        for field in &vertices.fields {
+            let values = &object[&field.name];
+            let count = values.as_array().map(Vec::len);
+            if !values.is_null() && count != Some(positions.len()) {
+                let expected = format!("a list of {} values, as of positions", positions.len());
+                return Err(self.lines.input_error(line, &field.name, &expected, values));
             }
-            return Ok(());
         }
-        if self.names.is_empty() {
-            let position = &object[POSITION];
-            self.push_position(line, POSITION, position)?;
-        } else {
-            // A missing coordinate is null, which is not a number.
-            let position = self.names.iter().map(|name| object[name].clone()).collect();
-            self.push_position(line, "the positions", &position)?;
+        self.part += 1;
+        for (at, position) in positions.iter().enumerate() {
+            self.push_position(line, POSITIONS_KEY, position, vertices)?;
+            self.end_row(line, owner, |name| &object[name][at], vertices)?;
         }
-        for field in &mut self.vertices.fields {
-            let value = &object[&field.name];
+        Ok(())
+    }
+
+    /// Adds the attributes of a vertex whose position was pushed.
+    fn end_row<'a>(
+        &mut self,
+        line: u64,
+        owner: Option<ObjectId>,
+        value: impl Fn(&str) -> &'a Json,
+        vertices: &mut VertexBuilder,
+    ) -> Result<()> {
+        for field in &mut vertices.fields {
+            let value = value(&field.name);
             push_value(&self.lines, line, field, value)?;
         }
-        self.vertices.end_row(owner, self.part);
+        vertices.end_row(owner, self.part);
         self.count += 1;
         Ok(())
     }
 
     /// Returns the object of the vertices of a line.
-    fn read_owner(&self, line: u64, object: &Json) -> Result<Option<ObjectId>> {
-        let kind = self.vertices.kind();
+    fn read_owner(&self, line: u64, object: &Json, kind: Kind) -> Result<Option<ObjectId>> {
         let id = &object[OBJECT];
         let owner = match id.as_i64() {
             Some(-1) if !kind.is_chain() => None,
@@ -467,8 +445,14 @@ impl Pieces {
         }
     }
 
-    fn push_position(&mut self, line: u64, name: &str, position: &Json) -> Result<()> {
-        let width = self.vertices.positions.width() as usize;
+    fn push_position(
+        &self,
+        line: u64,
+        name: &str,
+        position: &Json,
+        vertices: &mut VertexBuilder,
+    ) -> Result<()> {
+        let width = vertices.positions.width() as usize;
         let Some(numbers) = position.as_array().filter(|numbers| numbers.len() == width) else {
             let expected = format!("a list of {width} numbers");
             return Err(self.lines.input_error(line, name, expected, position));
@@ -480,15 +464,15 @@ impl Pieces {
                 let expected = "a whole number that float64 holds exactly";
                 return Err(self.lines.input_error(line, name, expected, value));
             }
-            if !is_number || !self.vertices.positions.push_text(&text) {
-                let expected = self.vertices.positions.dtype().to_string();
+            if !is_number || !vertices.positions.push_text(&text) {
+                let expected = vertices.positions.dtype();
                 return Err(self.lines.input_error(line, name, expected, value));
             }
         }
         Ok(())
     }
 
-    fn push_element(&mut self, (line, object): Line) -> Result<()> {
+    fn push_element(&self, (line, object): Line, pieces: &mut PieceBuilder) -> Result<()> {
         let Some(corners) = self.corners else {
             if self.lines.lines.bytes().path().is_some() {
                 return Ok(()); // listed in `left_out`
@@ -497,7 +481,7 @@ impl Pieces {
             let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
             return Err(bad.with_hint("give the file itself"));
         };
-        self.refuse_new_attribute(line, &object, &self.element_fields)?;
+        self.refuse_new_attribute(line, &object, &pieces.corner_fields)?;
         let vertices = &object[ELEMENT];
         let list = vertices.as_array().filter(|list| list.len() == usize_from_u32(corners));
         let Some(list) = list else {
@@ -505,16 +489,15 @@ impl Pieces {
             return Err(self.lines.input_error(line, ELEMENT, expected, vertices));
         };
         for corner in list {
-            match corner.as_i64().filter(|corner| (0..self.count).contains(corner)) {
-                Some(corner) => self.elements.extend_from_slice(&corner.to_le_bytes()),
-                None => {
-                    let expected = format!("a vertex below {}", self.count);
-                    let bad = self.lines.input_error(line, ELEMENT, expected, corner);
-                    return Err(bad.with_class(Class::OutOfBounds));
-                }
+            let number = corner.as_i64();
+            if number.is_none_or(|number| pieces.corners.push(number, self.count).is_err()) {
+                let expected = format!("a vertex below {}", self.count);
+                let bad = self.lines.input_error(line, ELEMENT, expected, corner);
+                return Err(bad.with_class(Class::OutOfBounds));
             }
         }
-        for field in &mut self.element_fields {
+        pieces.corners.end();
+        for field in &mut pieces.corner_fields {
             let value = &object[&field.name];
             push_value(&self.lines, line, field, value)?;
         }

@@ -15,14 +15,13 @@ use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    BatchWriter, Opened, Table, Target, WriteOptions, element_vertices, row_to_json,
-    shortest_float, value_to_json,
+    BatchWriter, NewFile, OpenedWriter, Table, element_vertices, row_to_json, shortest_float,
+    value_to_json,
 };
-use zvf_model::{Batch, Column, Field, Part, Value};
+use zvf_model::{Batch, BatchPart, Column, Field, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file("JSON lines")?;
-    JsonlWriter::new(out).into_sink()
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    JsonlWriter::new(file.target).into_writer(file.header)
 }
 
 /// Writes batches as lines.
@@ -54,7 +53,7 @@ impl<W: Write> JsonlWriter<W> {
     }
 
     fn write_parts(&mut self, batch: &Batch) -> Result<()> {
-        for Part { rows, object } in batch.parts().iter() {
+        for BatchPart { rows, object } in batch.parts().iter() {
             let mut line = Map::new();
             line.insert("part".into(), self.parts.into());
             line.insert("object".into(), object.0.into());
@@ -88,12 +87,12 @@ impl<W: Write> JsonlWriter<W> {
         for field in fields {
             line.insert(field.name.to_string(), cell_of(field, row)?);
         }
-        Ok(writeln!(self.out, "{}", Json::Object(line))?)
+        let line = format!("{}\n", Json::Object(line));
+        Ok(self.out.write_all(line.as_bytes())?)
     }
 }
 
 impl<W: Write> BatchWriter for JsonlWriter<W> {
-    type Out = W;
     const HOLDS_ELEMENTS: bool = true;
 
     fn write(&mut self, batch: &Batch) -> Result<()> {
@@ -118,9 +117,8 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
         elements.into_iter().try_for_each(|(at, row)| self.write_element(row.into(), fields, at))
     }
 
-    fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
     }
 }
 

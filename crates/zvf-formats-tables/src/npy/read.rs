@@ -16,10 +16,10 @@ use std::path::Path;
 pub(crate) use array::Array;
 
 use zvf_error::Result;
-use zvf_formats::{Bytes, ReadOptions, Reader, RecordTable, block_rows, point_kind};
+use zvf_formats::{Bytes, FileReader, ReadOptions, RecordTable, block_rows, point_kind};
 use zvf_model::flow::{Header, Piece};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let path = bytes.path().map(Path::to_owned);
     let array = match path.as_deref() {
         Some(path) => Array::open(bytes, Some(&|at| Bytes::open_at(path, at, "npy")))?,
@@ -29,7 +29,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let (mut table, axes) = RecordTable::new(array.fields(), kind, options, "npy")?;
     let header = Header { vertices: Some(array.rows()), ..table.vertices.header(axes)? };
     let piece_rows = block_rows(array.stride(), options.batch_rows.max(1));
-    Ok(Reader::new(header, Pieces { array, table, piece_rows }).with_seek())
+    Ok(FileReader::new(header, Pieces { array, table, piece_rows }).with_seek())
 }
 
 /// Iterator over the pieces of an array.

@@ -19,15 +19,14 @@ use std::io::{Seek, SeekFrom, Write};
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    BatchWriter, Opened, Table, Target, WriteOptions, cannot_hold, field_value, other_columns,
-    row_number,
+    BatchWriter, NewFile, OpenedWriter, Table, cannot_hold, field_value, other_columns, row_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file("npy")?;
-    NpyWriter { first: options.first_column, ..NpyWriter::new(out) }.into_sink()
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let first = file.options.first_column;
+    NpyWriter { first, ..NpyWriter::new(file.target) }.into_writer(file.header)
 }
 
 /// Writes batches as one array of records.
@@ -48,8 +47,6 @@ impl<W: Write + Seek> NpyWriter<W> {
 }
 
 impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
-    type Out = W;
-
     fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]).with_first_part(self.parts);
         self.parts += batch.parts().len();
@@ -93,15 +90,14 @@ impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<W> {
+    fn finish(mut self) -> Result<()> {
         if let Some(descr) = &self.descr {
             let end = self.out.stream_position()?;
             self.out.seek(SeekFrom::Start(self.start))?;
             self.out.write_all(&header(descr, self.records)?)?;
             self.out.seek(SeekFrom::Start(end))?;
         }
-        self.out.flush()?;
-        Ok(self.out)
+        Ok(self.out.flush()?)
     }
 }
 

@@ -19,7 +19,7 @@ use std::fmt::Display;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Archive, Bytes, FieldNames, MAX_CORNERS, OBJECT, ReadOptions, Reader, RecordField, Spot,
+    Archive, Bytes, FieldNames, FileReader, MAX_CORNERS, OBJECT, ReadOptions, RecordField, Spot,
     Values, VertexBuilder, block_rows, build_vertices, new_column, owner_at, value_places,
     whole_number,
 };
@@ -29,7 +29,7 @@ use zvf_model::{Kind, ObjectId};
 
 use crate::npy::read::Array;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
         return spot("the archive").hint(hint).refuse(Class::Unsupported, "a file", "a stream");
@@ -79,7 +79,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         .map(|named| ElementHeader { width: Some(named.field.width), fields: Vec::new() });
     let header = pieces.vertices.header(axes)?;
     let header = Header { elements, vertices: Some(rows), ..header };
-    Ok(Reader::from_steps(header, move || pieces.read_next()))
+    Ok(FileReader::from_steps(header, move || pieces.read_next()))
 }
 
 /// Returns the kind of the options, or infers it from the width of the elements.

@@ -19,7 +19,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_formats::{
     CollectedInput, Encoded, Spool, Target, ZipWriter, cannot_hold, owner_ids, row_number,
 };
-use zvf_model::flow::Report;
+use zvf_model::flow::FlowReport;
 
 use crate::npy::write::{encode_header, text_length, type_code, write_texts};
 
@@ -56,7 +56,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         write_integers(&mut zip, name, elements.width(), rows)?;
     }
     zip.finish()?;
-    Ok(Report { objects: 0, ..input.report(Vec::new()) })
+    Ok(FlowReport { objects: 0, ..input.report(Vec::new()) })
 }
 
 type Zip<'a, 't> = ZipWriter<&'a mut Target<'t>>;

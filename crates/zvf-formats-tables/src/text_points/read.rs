@@ -15,29 +15,28 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, INT32, Labels, Lines, NamedValues, RandomFile, ReadOptions, Reader, UINT8,
+    Bytes, FLOAT64, FileReader, INT32, Labels, Lines, NamedValues, RandomFile, ReadOptions, UINT8,
     Values, VertexBuilder, default_axes, parse_f64, point_kind, quote_start,
 };
 use zvf_model::Kind;
 use zvf_model::flow::Header;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
-    let mut first = PointLines::new(&source, XYZ)?;
-    if first.has_names()? {
+    if PointLines::open(&source, XYZ)?.has_names() {
         return crate::csv::read::open(source.begin()?, options, b',');
     }
     read(source, XYZ, options)
 }
 
-pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let source = RandomFile::open(bytes, options.memory)?;
     read(source, PTS, options)
 }
 
-fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Result<Reader> {
+fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Result<FileReader> {
     let kind = point_kind(options, format)?;
-    let summary = Summary::scan(PointLines::new(&source, format)?)?;
+    let summary = Summary::scan(PointLines::open(&source, format)?)?;
     let dtype = options.positions.unwrap_or(FLOAT64);
     let rest = summary.numbers - 3 - if summary.has_colour { 3 } else { 0 };
     let mut fields: Vec<NamedValues> = (0..rest)
@@ -59,9 +58,9 @@ fn read(source: RandomFile, format: &'static str, options: &ReadOptions) -> Resu
     let mut vertices = VertexBuilder::new(kind, Values::new(dtype, 3), fields, kind.is_chain());
     let header = Header { vertices: Some(summary.count), ..vertices.header(default_axes(3))? };
     let header = if has_elements { header.with_unit("angstrom") } else { header };
-    let mut rows = PointLines::new(&source, format)?;
+    let mut rows = PointLines::open(&source, format)?;
     let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::from_steps(header, move || {
+    Ok(FileReader::from_steps(header, move || {
         while vertices.rows() < batch_rows
             && let Some(line) = rows.next()?
         {
@@ -112,38 +111,44 @@ fn push(vertices: &mut VertexBuilder, element: Option<&str>, numbers: &[f64]) {
 /// A reader of the lines that hold points.
 struct PointLines {
     lines: Lines,
-    format: &'static str,
     /// The number of points in the first line, if it has one.
     count: Option<u64>,
     has_elements: bool,
     points_read: u64,
-    has_begun: bool,
-    /// The first line of points, if it was read to detect the form of the file.
+    /// The first line of points until it is returned, if nothing comes before it.
     first_line: Option<String>,
 }
 
 impl PointLines {
-    fn new(source: &RandomFile, format: &'static str) -> Result<Self> {
+    /// Reads the first line and detects the form of the file.
+    fn open(source: &RandomFile, format: &'static str) -> Result<Self> {
         let lines = Lines::new(source.begin()?);
-        Ok(Self {
-            lines,
-            format,
-            count: None,
-            has_elements: false,
-            points_read: 0,
-            has_begun: false,
-            first_line: None,
-        })
+        let mut all =
+            Self { lines, count: None, has_elements: false, points_read: 0, first_line: None };
+        let Some(line) = all.next_line()? else { return Ok(all) };
+        all.count = line.parse().ok();
+        match all.count {
+            Some(_) if format == XYZ => {
+                all.has_elements = true;
+                all.lines.next()?; // the note
+            }
+            None if format == PTS => {
+                let found = format!("{line:?}");
+                return all.lines.here().refuse(Class::Encoding, "the number of points", found);
+            }
+            Some(_) => {}
+            None => all.first_line = Some(line),
+        }
+        Ok(all)
     }
 
     /// Checks whether the first line has names instead of numbers.
-    fn has_names(&mut self) -> Result<bool> {
-        let Some(line) = self.next_line()? else { return Ok(false) };
-        let first =
-            split_words(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
-        let is_name =
-            |word: &String| word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_');
-        Ok(first.filter(|word| is_name(word) && parse_f64(word).is_none()).is_some())
+    fn has_names(&self) -> bool {
+        let words = self.first_line.as_deref().and_then(|line| split_words(line).ok());
+        words.as_ref().and_then(|words| words.first()).is_some_and(|word| {
+            word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_')
+                && parse_f64(word).is_none()
+        })
     }
 
     /// Returns the next line that is neither empty nor a comment.
@@ -157,32 +162,8 @@ impl PointLines {
         }
     }
 
-    /// Reads the first line and detects the form of the file.
-    fn begin(&mut self) -> Result<()> {
-        let Some(line) = self.next_line()? else { return Ok(()) };
-        let point_count = line.parse::<u64>().ok();
-        match (self.format, point_count) {
-            (PTS, None) => {
-                let found = format!("{line:?}");
-                return self.lines.here().refuse(Class::Encoding, "the number of points", found);
-            }
-            (_, Some(count)) => {
-                self.count = Some(count);
-                if self.format == XYZ {
-                    self.has_elements = true;
-                    self.lines.next()?; // the note
-                }
-            }
-            (_, None) => self.first_line = Some(line),
-        }
-        Ok(())
-    }
-
     /// Returns the next line that holds a point.
     fn next(&mut self) -> Result<Option<String>> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.begin()?;
-        }
         let line = match self.first_line.take() {
             Some(line) => Some(line),
             None => self.next_line()?,

@@ -6,43 +6,22 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_formats::{Opened, Target, WriteOptions, cannot_hold};
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_formats::{NewFile, OpenedWriter, PieceWriter, Target, cannot_hold};
+use zvf_model::flow::{FlowReport, Header, Piece};
 use zvf_model::{Batch, Field, Value};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, "XYZ", false)
-}
-
-pub(crate) fn open_pts<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, "PTS", true)
-}
-
-fn open_as<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-    format: &'static str,
-    counts_first: bool,
-) -> Result<Box<dyn Sink + 'a>> {
-    let target = target.into_file(format)?;
-    let memory = options.memory;
-    Ok(Box::new(Points {
-        target,
-        format,
-        counts_first,
-        memory,
-        buffer: Vec::new(),
-        report: Report::default(),
-    }))
+pub(crate) fn open<'a>(file: NewFile<'a, '_>, format: &'static str) -> OpenedWriter<'a> {
+    let (target, memory) = (file.target, file.options.memory);
+    let (buffer, report) = (Vec::new(), FlowReport::default());
+    Ok(Box::new(Points { target, format, memory, buffer, report }))
 }
 
 struct Points<'a> {
     target: Target<'a>,
     format: &'static str,
-    counts_first: bool,
     memory: u64,
-    buffer: Vec<u8>,
-    report: Report,
+    buffer: Vec<u8>, // of lines of PTS
+    report: FlowReport,
 }
 
 /// Returns whether the format holds a column.
@@ -67,16 +46,12 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
     (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
 }
 
-impl Sink for Points<'_> {
-    fn begin(&mut self, _: &Header) -> Result<()> {
-        Ok(())
-    }
-
+impl PieceWriter for Points<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
         let lines = format_lines(&batch, self.format)?;
         self.report.vertices += to_u64(batch.len());
-        if !self.counts_first {
+        if self.format != "PTS" {
             return Ok(self.target.write_all(&lines)?);
         }
         self.buffer.extend(lines);
@@ -87,8 +62,8 @@ impl Sink for Points<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        if self.counts_first {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
+        if self.format == "PTS" {
             writeln!(self.target, "{}", self.report.vertices)?;
             self.target.write_all(&self.buffer)?;
         }
@@ -136,7 +111,7 @@ fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::{Input, ReadOptions, WriteOptions};
+    use zvf_formats::{FormatOptions, Input, ReadOptions};
 
     use crate::shared::{convert, open, pieces};
     use crate::{PTS, XYZ};
@@ -146,7 +121,7 @@ mod tests {
         let text: &[u8] = b"2\n0.1 2 3 -7 1 2 255\n1e-7 5 6 8 0 0 0\n";
         let options = ReadOptions::default();
         let reader = || open(Input::reader(text), Some(&PTS), &options).unwrap();
-        let (out, report) = convert(reader(), &PTS, &WriteOptions::default()).unwrap();
+        let (out, report) = convert(reader(), &PTS, &FormatOptions::default()).unwrap();
         assert_eq!(report.vertices, 2);
         assert_eq!(pieces(&out, &PTS, &options), pieces(text, &PTS, &options));
         let reader = reader();
@@ -154,7 +129,7 @@ mod tests {
         let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
         let text = "vertex attribute \"intensity\" is dropped: XYZ has a place for color, three values of 8 bits";
         assert_eq!(lost, [text]);
-        let (out, _) = convert(reader, &XYZ, &WriteOptions::default()).unwrap();
+        let (out, _) = convert(reader, &XYZ, &FormatOptions::default()).unwrap();
         assert!(out.starts_with(b"0.1 2 3 1 2 255\n"), "{}", String::from_utf8_lossy(&out));
     }
 }

@@ -18,7 +18,7 @@ use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 use crate::dtypes::{INT32, dtype};
 use crate::error::{FilePlace, Spot, cannot_hold, read_failed};
 use crate::read::values::{quote, without_rows};
-use crate::read::{Bytes, ReadOptions, Reader};
+use crate::read::{Bytes, FileReader, ReadOptions};
 use crate::table::{value_places, vertex_owners, whole_number};
 
 /// The bytes of a file that is read as a whole.
@@ -88,7 +88,11 @@ impl WholeGeometry {
     }
 
     /// Returns a reader of its pieces, as the kind in the options.
-    pub fn into_reader(mut self, format: &'static str, options: &ReadOptions) -> Result<Reader> {
+    pub fn into_reader(
+        mut self,
+        format: &'static str,
+        options: &ReadOptions,
+    ) -> Result<FileReader> {
         let own_kind = self.batch.kind();
         let kind = options.kind.unwrap_or(own_kind);
         let is_supported = kind == own_kind || kind == Kind::PointCloud;
@@ -113,7 +117,7 @@ impl WholeGeometry {
             ..std::mem::replace(&mut self.header, vertices)
         };
         let batch_rows = options.batch_rows.max(1);
-        Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
+        Ok(FileReader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
     }
 
     /// Drops everything but the vertices.
@@ -170,13 +174,8 @@ impl Iterator for Pieces {
 
 /// Returns some vertices of a batch with their attributes and objects, without elements.
 pub fn slice_batch(batch: &Batch, rows: Range<usize>) -> Result<Batch> {
-    let slice = Batch::new(batch.kind(), batch.positions().slice(rows.clone()));
-    let fields = slice_all(batch.fields(), rows.clone());
-    let slice = fields.into_iter().try_fold(slice, Batch::with_field)?;
-    if let Some(owners) = batch.vertex_objects() {
-        return Ok(slice.with_vertex_objects(owners[rows].to_vec())?);
-    }
-    if batch.parts().offsets().is_empty() {
+    let slice = batch.slice(rows.clone());
+    if batch.vertex_objects().is_some() || batch.parts().offsets().is_empty() {
         return Ok(slice);
     }
     Ok(slice.with_parts(slice_parts(batch.parts(), &rows)?)?)

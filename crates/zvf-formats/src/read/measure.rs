@@ -24,7 +24,7 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 use crate::dtypes::UINT32;
 use crate::error::Spot;
 use crate::read::values::new_column;
-use crate::read::{Measure, ReadOptions, Reader};
+use crate::read::{FileReader, Measure, ReadOptions};
 
 /// An attribute of objects: its name, type and width, and the bytes of a row.
 type PathAttribute = (&'static str, Dtype, u32, fn(&Path) -> Vec<u8>);
@@ -59,10 +59,10 @@ fn to_floats(numbers: &[f64]) -> Vec<u8> {
 
 /// Adds the measures in the options to the objects of a reader.
 pub(crate) fn add_measures(
-    reader: Reader,
+    reader: FileReader,
     format: &'static str,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     if options.measures.is_empty() {
         return Ok(reader);
     }
@@ -101,7 +101,7 @@ pub(crate) fn add_measures(
         max_paths: saturating_usize(options.memory / PATH_BYTES).max(1),
         batch_rows: options.batch_rows.max(1),
     };
-    Ok(Reader::new(header, pieces).with_notes(notes))
+    Ok(FileReader::new(header, pieces).with_notes(notes))
 }
 
 /// The path of an object so far.
@@ -123,7 +123,7 @@ impl Path {
 
 /// A reader that computes attributes of objects from the pieces of another one.
 struct MeasuringReader {
-    reader: Reader,
+    reader: FileReader,
     format: &'static str,
     attributes: Vec<PathAttribute>,
     axes: usize,

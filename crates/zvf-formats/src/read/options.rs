@@ -55,7 +55,7 @@ pub struct ReadOptions {
     /// the nodes of a tree.
     pub memory: u64,
     /// The box to read, in formats that support one.
-    pub bounds: Option<Bounds>,
+    pub bounds: Option<Extents>,
     /// The finest spacing of points to read, in formats with levels of detail of points.
     pub resolution: Option<f64>,
 }
@@ -63,21 +63,21 @@ pub struct ReadOptions {
 /// A box: the smallest and the largest coordinate of each axis.
 ///
 /// ```
-/// use zvf_formats::Bounds;
+/// use zvf_formats::Extents;
 ///
-/// let bounds = Bounds { min: vec![0.0, 0.0], max: vec![1.0, 2.0] };
+/// let bounds = Extents { min: vec![0.0, 0.0], max: vec![1.0, 2.0] };
 /// assert!(bounds.contains(&[1.0, 2.0, 7.0]) && !bounds.contains(&[1.0, 2.5]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bounds {
+pub struct Extents {
     /// The smallest coordinate of each axis.
     pub min: Vec<f64>,
     /// The largest coordinate of each axis.
     pub max: Vec<f64>,
 }
 
-impl Bounds {
+impl Extents {
     /// Checks whether a position lies in the box. Axes without bounds are ignored.
     #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
@@ -160,6 +160,13 @@ pub struct ColumnRoles {
     pub fields: Option<Vec<String>>,
     /// The types of columns; other types are inferred from the values.
     pub types: Vec<(String, Dtype)>,
+}
+
+impl ColumnRoles {
+    /// Returns the stated type of a column.
+    pub fn stated_type(&self, name: &str) -> Option<Dtype> {
+        self.types.iter().find(|(column, _)| column == name).map(|(_, dtype)| *dtype)
+    }
 }
 
 /// The syntax of tables of text.

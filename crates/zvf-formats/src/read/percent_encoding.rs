@@ -3,17 +3,7 @@
 /// Decodes `%20` and similar sequences. A percent sign without two hexadecimal digits stays
 /// unchanged.
 pub fn decode_percent(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits =
-            after.get(..2).filter(|two| *first == b'%' && two.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|two| std::str::from_utf8(two).ok());
-        let code = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

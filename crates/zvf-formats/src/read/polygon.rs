@@ -8,7 +8,6 @@ use zvf_model::flow::Piece;
 use crate::elements::fan;
 use crate::error::ByteFault;
 use crate::read::Polygons;
-use crate::read::roles::MAX_CORNERS;
 use crate::read::values::{NamedValues, Values, take_fields};
 
 /// Builder of elements of one width, taken batch by batch.
@@ -117,6 +116,8 @@ impl Corners {
     }
 }
 
+/// Number of vertices that an element of a store can have.
+pub const MAX_CORNERS: u32 = 8;
 /// Maximum number of corners of a face that is split into triangles.
 const MAX_POLYGON_CORNERS: u64 = 65_536;
 const TRIANGULATE: &str = "use --triangles";

@@ -1,10 +1,12 @@
-//! Builder of batches of vertices, and the size of blocks of records.
+//! Builders of batches of vertices and of all pieces, and the size of blocks of records.
 
 use zvf_error::Result;
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
+use crate::read::polygon::Corners;
 use crate::read::values::{NamedValues, Values, empty_fields, take_fields};
+use crate::read::{FileReader, ReadOptions};
 
 /// Builder of vertices with their attributes and objects, taken batch by batch.
 #[derive(Debug)]
@@ -133,6 +135,73 @@ impl VertexBuilder {
                 batch.with_parts(parts?)?
             }
         })
+    }
+}
+
+/// Builder of the pieces of a file: batches of vertices come before the elements and the objects that
+/// they complete.
+pub struct PieceBuilder {
+    /// The vertices of the current batch.
+    pub vertices: VertexBuilder,
+    /// The edges or faces.
+    pub corners: Corners,
+    /// Their attributes.
+    pub corner_fields: Vec<NamedValues>,
+    /// The objects that are complete.
+    pub ids: Vec<ObjectId>,
+    /// Their attributes.
+    pub object_fields: Vec<NamedValues>,
+    /// The piece after all others.
+    pub last: Option<Piece>,
+    /// The rows of a batch.
+    pub batch_rows: usize,
+}
+
+impl PieceBuilder {
+    /// Creates a builder of batches of the size in the options.
+    pub fn new(vertices: VertexBuilder, options: &ReadOptions) -> Self {
+        let corners = Corners::new(options.polygons);
+        let (corner_fields, ids, object_fields) = Default::default();
+        let batch_rows = options.batch_rows.max(1);
+        Self { vertices, corners, corner_fields, ids, object_fields, last: None, batch_rows }
+    }
+
+    /// Returns a reader of the pieces. `step` adds the next part of the file, and returns `false` at its end.
+    pub fn into_reader(
+        mut self,
+        header: Header,
+        mut step: impl FnMut(&mut Self) -> Result<bool> + Send + 'static,
+    ) -> FileReader {
+        let mut is_at_end = false;
+        FileReader::from_steps(header, move || {
+            while !is_at_end
+                && [self.vertices.rows(), self.corners.rows(), self.ids.len()]
+                    .iter()
+                    .all(|rows| *rows < self.batch_rows)
+            {
+                is_at_end = !step(&mut self)?;
+            }
+            self.take()
+        })
+    }
+
+    /// Returns how many vertices the current batch lacks.
+    pub const fn room(&self) -> usize {
+        self.batch_rows - self.vertices.rows()
+    }
+
+    fn take(&mut self) -> Result<Option<Piece>> {
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.corners.rows() > 0 {
+            return self.corners.take(&mut self.corner_fields).map(Some);
+        }
+        if self.ids.is_empty() {
+            return Ok(self.last.take());
+        }
+        let ids = std::mem::take(&mut self.ids);
+        Ok(Some(Piece::Objects { ids, fields: take_fields(&mut self.object_fields)? }))
     }
 }
 

@@ -356,8 +356,6 @@ pub const AXES: [&str; 4] = ["x", "y", "z", "t"];
 pub(crate) const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
 /// Number of axes that a store can have.
 pub const MAX_AXES: usize = 8;
-/// Number of vertices that an element of a store can have.
-pub const MAX_CORNERS: u32 = 8;
 /// Default name of the column of objects.
 pub const OBJECT: &str = "object";
 /// Default name of the column that separates the runs of an object.

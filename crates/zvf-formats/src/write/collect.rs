@@ -7,7 +7,7 @@ use zvf_model::{BadBatch, Batch, ColumnBuilder, Elements, Field, ObjectId, Parts
 
 use crate::elements::element_vertices;
 use crate::error::{cannot_hold, other_columns};
-use crate::write::WriteOptions;
+use crate::write::FormatOptions;
 use crate::write::collected_input::CollectedInput;
 
 /// The collected pieces of one kind.
@@ -18,7 +18,7 @@ use crate::write::collected_input::CollectedInput;
 pub struct CollectedPieces {
     /// The header of the kind.
     pub header: Header,
-    options: WriteOptions,
+    options: FormatOptions,
     positions: ColumnBuilder,
     fields: Vec<FieldBuilder>,
     owners: Option<Vec<Option<ObjectId>>>,
@@ -39,7 +39,7 @@ impl CollectedPieces {
     /// Creates an empty collector for a kind of `header`, which holds at most the memory of the
     /// options.
     #[must_use]
-    pub fn new(header: &Header, options: &WriteOptions, format: &'static str) -> Self {
+    pub fn new(header: &Header, options: &FormatOptions, format: &'static str) -> Self {
         let elements = header.elements.as_ref();
         Self {
             header: header.clone(),
@@ -284,7 +284,7 @@ mod tests {
         let divided = bare.clone().with_parts(parts).unwrap();
         for (batch, bytes) in [(bare, 1200), (owned, 2800), (divided, 2800)] {
             for (max_bytes, fits) in [(bytes, true), (bytes - 1, false)] {
-                let options = WriteOptions { memory: max_bytes, ..WriteOptions::default() };
+                let options = FormatOptions { memory: max_bytes, ..FormatOptions::default() };
                 let mut collected = CollectedPieces::new(&header, &options, "npz");
                 let pushed = collected.push(Piece::Vertices(batch.clone()));
                 assert_eq!(pushed.is_ok(), fits, "{max_bytes}");

@@ -2,12 +2,12 @@
 
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
-use zvf_model::flow::{Group, Header, Loss, Report};
+use zvf_model::flow::{FlowReport, Group, Header, Loss};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use crate::elements::{fan, neighbours};
 use crate::table::{field_value, value_places, vertex_owners};
-use crate::write::{WriteOptions, find_record};
+use crate::write::{FormatOptions, find_record};
 
 /// The complete input of one kind.
 pub struct CollectedInput {
@@ -24,13 +24,13 @@ pub struct CollectedInput {
     /// The attributes of groups.
     pub group_fields: Vec<Field>,
     /// The options of the writer.
-    pub options: WriteOptions,
+    pub options: FormatOptions,
 }
 
 impl CollectedInput {
     /// Returns the report of a file that holds everything but what `losses` lists.
-    pub fn report(&self, losses: Vec<Loss>) -> Report {
-        Report {
+    pub fn report(&self, losses: Vec<Loss>) -> FlowReport {
+        FlowReport {
             vertices: to_u64(self.batch.len()),
             objects: to_u64(self.object_ids().len()),
             elements: to_u64(self.batch.elements().map_or(0, Elements::len)),

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_model::flow::{Header, Loss, Piece, Report};
+use zvf_model::flow::{FlowReport, Header, Loss, Piece};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::capabilities::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
@@ -24,12 +24,10 @@ use crate::read::features::{FeatureShape, PartKind};
 use crate::table::arrange_rows;
 use crate::write::chains::Chains;
 use crate::write::collected_input::CollectedInput;
-use crate::write::{CollectedPieces, WriteOptions};
+use crate::write::{CollectedPieces, FormatOptions, OpenedWriter, PieceWriter};
 
 /// A writer of the features of one format.
 pub trait FeatureSink {
-    /// Begins the file. `fields` are the attributes of each feature, without rows.
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>>;
     /// Adds a feature: its geometry, and row `row` of the attributes.
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()>;
     /// Ends the file.
@@ -39,20 +37,9 @@ pub trait FeatureSink {
 /// A writer that turns pieces into features for a sink.
 pub struct FeatureWriter<'a> {
     sink: Box<dyn FeatureSink + 'a>,
-    options: WriteOptions,
-    format: &'static str,
-    state: State,
-    report: Report,
-}
-
-enum State {
-    New,
-    /// A vertex is a feature.
-    Points {
-        with_objects: bool,
-    },
-    /// An object is a feature.
-    Objects(Box<CollectedObjects>),
+    collected: Option<Box<CollectedObjects>>, // where an object is a feature, and not a vertex
+    has_owners: bool,                         // features of vertices have their objects
+    report: FlowReport,
 }
 
 /// The pieces of objects, and the rows of each of their parts in order.
@@ -85,19 +72,31 @@ impl CollectedObjects {
 }
 
 impl<'a> FeatureWriter<'a> {
-    /// Creates a writer that collects at most the memory of the options.
-    pub fn new(
-        sink: Box<dyn FeatureSink + 'a>,
-        options: &WriteOptions,
+    /// Opens a writer that collects at most the memory of the options. `begin` begins the file, and
+    /// returns its sink with losses; it gets the attributes of each feature, without rows.
+    pub fn open<S: FeatureSink + 'a>(
+        header: &Header,
+        options: &FormatOptions,
         format: &'static str,
-    ) -> Self {
-        let options = options.clone();
-        Self { sink, options, format, state: State::New, report: Report::default() }
+        begin: impl FnOnce(&[Field]) -> Result<(S, Vec<Loss>)>,
+    ) -> OpenedWriter<'a> {
+        let objects = is_by_object(header);
+        let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
+        if header.objects && !(objects && has_id(header)) {
+            fields.push(object_field(&fields, std::iter::empty())?);
+        }
+        let (sink, losses) = begin(&fields)?;
+        let collected = objects.then(|| {
+            let pieces = CollectedPieces::new(header, options, format);
+            Box::new(CollectedObjects { pieces, chains: Chains::default(), runs: Vec::new() })
+        });
+        let report = FlowReport { losses, ..FlowReport::default() };
+        Ok(Box::new(Self { sink: Box::new(sink), collected, has_owners: header.objects, report }))
     }
 
-    fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<()> {
+    fn write_points(&mut self, batch: &Batch) -> Result<()> {
         let mut fields = batch.fields().to_vec();
-        if with_objects {
+        if self.has_owners {
             let owners = batch.vertex_objects();
             let owner = |row: usize| owners.and_then(|owners| owners[row]);
             let ids = (0..batch.len()).map(|row| owner(row).map_or(-1, |id| id.0));
@@ -109,8 +108,7 @@ impl<'a> FeatureWriter<'a> {
             add_positions(batch, row..row + 1, PartKind::Point, &mut shape);
             self.sink.write(&shape, &fields, row)?;
         }
-        let rows = to_u64(batch.len());
-        self.report.vertices += rows;
+        self.report.vertices += to_u64(batch.len());
         Ok(())
     }
 
@@ -163,37 +161,17 @@ pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static
     (scope != feature_scope && scope != "element").then_some("a feature has one value")
 }
 
-impl zvf_model::flow::Sink for FeatureWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        let objects = is_by_object(header);
-        let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
-        if header.objects && !(objects && has_id(header)) {
-            fields.push(object_field(&fields, std::iter::empty())?);
-        }
-        self.report.losses.extend(self.sink.begin(header, &fields)?);
-        self.state = if objects {
-            let pieces = CollectedPieces::new(header, &self.options, self.format);
-            let (chains, runs) = (Chains::default(), Vec::new());
-            State::Objects(Box::new(CollectedObjects { pieces, chains, runs }))
-        } else {
-            State::Points { with_objects: header.objects }
-        };
-        Ok(())
-    }
-
+impl PieceWriter for FeatureWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
-        match (&mut self.state, piece) {
-            (State::Objects(all), piece) => all.push(piece),
-            (State::Points { with_objects }, Piece::Vertices(batch)) => {
-                let with_objects = *with_objects;
-                self.write_points(&batch, with_objects)
-            }
-            _ => Ok(()),
+        match (&mut self.collected, piece) {
+            (Some(all), piece) => all.push(piece),
+            (None, Piece::Vertices(batch)) => self.write_points(&batch),
+            (None, _) => Ok(()),
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        if let State::Objects(all) = std::mem::replace(&mut self.state, State::New) {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
+        if let Some(all) = self.collected.take() {
             self.write_objects(*all)?;
         }
         self.sink.end()?;

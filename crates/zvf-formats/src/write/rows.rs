@@ -2,34 +2,31 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Header, Piece};
 use zvf_model::{Batch, Column, Field};
 
-use crate::write::Opened;
+use crate::write::{OpenedWriter, PieceWriter};
 
 /// A writer of batches.
 pub trait BatchWriter: Sized {
-    /// Its target.
-    type Out;
     /// Whether it writes edges and faces.
     const HOLDS_ELEMENTS: bool = false;
-    /// Sets the names of the axes, for formats that write them.
-    fn name_axes(&mut self, _header: &Header) {}
     /// Adds a batch.
     fn write(&mut self, batch: &Batch) -> Result<()>;
     /// Adds edges or faces that name vertices of any batch.
     fn write_elements(&mut self, _rows: &Column, _fields: &[Field]) -> Result<()> {
         Ok(())
     }
-    /// Ends the file and returns its target.
-    fn finish(self) -> Result<Self::Out>;
+    /// Ends the file.
+    fn finish(self) -> Result<()>;
 
-    /// Returns it as a writer of pieces.
-    fn into_sink<'a>(self) -> Opened<'a>
+    /// Returns it as a writer of the pieces of a header.
+    fn into_writer<'a>(self, header: &Header) -> OpenedWriter<'a>
     where
         Self: 'a,
     {
-        Ok(Box::new(Rows { writer: self, header: None, report: Report::default() }))
+        let header = Some(header.clone());
+        Ok(Box::new(Rows { writer: self, header, report: FlowReport::default() }))
     }
 }
 
@@ -37,16 +34,10 @@ pub trait BatchWriter: Sized {
 struct Rows<W> {
     writer: W,
     header: Option<Header>, // before the first vertices
-    report: Report,
+    report: FlowReport,
 }
 
-impl<W: BatchWriter> Sink for Rows<W> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.writer.name_axes(header);
-        self.header = Some(header.clone());
-        Ok(())
-    }
-
+impl<W: BatchWriter> PieceWriter for Rows<W> {
     fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => {
@@ -65,7 +56,7 @@ impl<W: BatchWriter> Sink for Rows<W> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report> {
+    fn finish(mut self: Box<Self>) -> Result<FlowReport> {
         if let Some(header) = self.header.take() {
             // An input without vertices still gets the names of the columns.
             self.writer.write(&header.empty_batch()?)?;

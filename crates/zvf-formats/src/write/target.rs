@@ -20,9 +20,9 @@ impl<T: Write + Seek> SeekWrite for T {}
 /// let mut bytes = Vec::new();
 /// assert!(Target::stream(&mut bytes).into_folder("TRX").is_err());
 /// ```
-pub struct Target<'a>(Inner<'a>);
+pub struct Target<'a>(TargetKind<'a>);
 
-enum Inner<'a> {
+enum TargetKind<'a> {
     Stream(Box<dyn Write + 'a>),
     File(Box<dyn SeekWrite + 'a>),
     Folder(PathBuf),
@@ -32,40 +32,40 @@ impl<'a> Target<'a> {
     /// Wraps a stream, which is written from front to back.
     #[must_use]
     pub fn stream(stream: impl Write + 'a) -> Self {
-        Self(Inner::Stream(Box::new(stream)))
+        Self(TargetKind::Stream(Box::new(stream)))
     }
 
     /// Wraps a file that can seek. Writing begins at its current position.
     #[must_use]
     pub fn file(file: impl Write + Seek + 'a) -> Self {
-        Self(Inner::File(Box::new(file)))
+        Self(TargetKind::File(Box::new(file)))
     }
 
     /// Wraps the path of an empty folder, which exists.
     #[must_use]
     pub fn folder(path: impl Into<PathBuf>) -> Self {
-        Self(Inner::Folder(path.into()))
+        Self(TargetKind::Folder(path.into()))
     }
 
     /// Returns whether it is a folder.
     #[must_use]
     pub const fn is_folder(&self) -> bool {
-        matches!(self.0, Inner::Folder(_))
+        matches!(self.0, TargetKind::Folder(_))
     }
 
     /// Returns the path, if it is a folder.
     #[must_use]
     pub fn folder_path(&self) -> Option<&Path> {
         match &self.0 {
-            Inner::Folder(path) => Some(path),
-            Inner::Stream(_) | Inner::File(_) => None,
+            TargetKind::Folder(path) => Some(path),
+            TargetKind::Stream(_) | TargetKind::File(_) => None,
         }
     }
 
     /// Returns whether a writer can seek in it.
     #[must_use]
     pub const fn can_seek(&self) -> bool {
-        matches!(self.0, Inner::File(_))
+        matches!(self.0, TargetKind::File(_))
     }
 
     /// Returns the path of the folder.
@@ -75,8 +75,8 @@ impl<'a> Target<'a> {
     /// When it is not a folder.
     pub fn into_folder(self, format: &'static str) -> Result<PathBuf> {
         match self.0 {
-            Inner::Folder(path) => Ok(path),
-            Inner::Stream(_) | Inner::File(_) => {
+            TargetKind::Folder(path) => Ok(path),
+            TargetKind::Stream(_) | TargetKind::File(_) => {
                 let (what, advice) = ("a single file".to_owned(), "name a folder");
                 Err(cannot_hold(format, what, advice))
             }
@@ -100,17 +100,17 @@ impl<'a> Target<'a> {
 impl Write for Target<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Inner::Stream(stream) => stream.write(bytes),
-            Inner::File(file) => file.write(bytes),
-            Inner::Folder(_) => Err(io::ErrorKind::IsADirectory.into()),
+            TargetKind::Stream(stream) => stream.write(bytes),
+            TargetKind::File(file) => file.write(bytes),
+            TargetKind::Folder(_) => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Inner::Stream(stream) => stream.flush(),
-            Inner::File(file) => file.flush(),
-            Inner::Folder(_) => Ok(()),
+            TargetKind::Stream(stream) => stream.flush(),
+            TargetKind::File(file) => file.flush(),
+            TargetKind::Folder(_) => Ok(()),
         }
     }
 }
@@ -118,8 +118,8 @@ impl Write for Target<'_> {
 impl Seek for Target<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match &mut self.0 {
-            Inner::File(file) => file.seek(to),
-            Inner::Stream(_) | Inner::Folder(_) => Err(io::ErrorKind::NotSeekable.into()),
+            TargetKind::File(file) => file.seek(to),
+            TargetKind::Stream(_) | TargetKind::Folder(_) => Err(io::ErrorKind::NotSeekable.into()),
         }
     }
 }
@@ -127,9 +127,9 @@ impl Seek for Target<'_> {
 impl std::fmt::Debug for Target<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
-            Inner::Stream(_) => "Target(stream)",
-            Inner::File(_) => "Target(file)",
-            Inner::Folder(_) => "Target(folder)",
+            TargetKind::Stream(_) => "Target(stream)",
+            TargetKind::File(_) => "Target(file)",
+            TargetKind::Folder(_) => "Target(folder)",
         })
     }
 }

@@ -38,12 +38,10 @@ impl<W: Write> ZipWriter<W> {
             let text = format!("a name of {} bytes in a zip, which holds 65535", name.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let member = Member {
-            name: name.to_owned(),
-            sum: compute_checksum(content)?,
-            size: content.len(),
-            start: self.at,
-        };
+        let mut sum = CrcWriter::new(io::sink());
+        let size = content.copy_to(&mut sum)?;
+        let (text, sum, start) = (name.to_owned(), sum.crc().sum(), self.at);
+        let member = Member { name: text, sum, size, start };
         let mut header = Vec::new();
         header.extend_from_slice(b"PK\x03\x04");
         member.push_common_fields(&mut header);
@@ -137,13 +135,6 @@ fn u32_or_marker(number: u64) -> u32 {
 
 /// The smallest number that needs 64 bits: `u32::MAX` is the marker.
 const MIN_64_BIT_NUMBER: u64 = u32::MAX as u64;
-
-/// Computes the checksum of a spool.
-fn compute_checksum(content: &mut Spool) -> io::Result<u32> {
-    let mut sum = CrcWriter::new(io::sink());
-    content.copy_to(&mut sum)?;
-    Ok(sum.crc().sum())
-}
 
 #[cfg(test)]
 mod tests {

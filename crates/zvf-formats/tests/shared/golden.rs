@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 use zvf_error::Result;
-use zvf_formats::{Bytes, CollectedPieces, WholeFile, WriteOptions, value_places};
+use zvf_formats::{Bytes, CollectedPieces, FormatOptions, WholeFile, value_places};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Categories, Column, Elements, Field, ObjectId, Value};
 
-use super::{Header, Input, ReadOptions, Reader};
+use super::{FileReader, Header, Input, ReadOptions};
 
 /// Returns the folder of the files of `format`.
 pub(crate) fn folder(format: &str) -> PathBuf {
@@ -192,9 +192,9 @@ impl Collected {
         Self::from_reader(super::open(Input::path(path), None, options)?)
     }
 
-    pub(crate) fn from_reader(reader: Reader) -> Result<Self> {
+    pub(crate) fn from_reader(reader: FileReader) -> Result<Self> {
         let header = reader.header().clone();
-        let options = WriteOptions { memory: u64::MAX, ..WriteOptions::default() };
+        let options = FormatOptions { memory: u64::MAX, ..FormatOptions::default() };
         let mut pieces = CollectedPieces::new(&header, &options, "a test");
         for piece in reader {
             pieces.push(piece?)?;

@@ -11,11 +11,11 @@ use std::io::Write as _;
 
 use zvf_error::{Error, Result, join_causes};
 use zvf_formats::{
-    BatchWriter as _, Input, Opened, ReadOptions, Reader, Spec, Target, WriteOptions, copy,
+    BatchWriter as _, FileReader, FormatOptions, Input, Opened, ReadOptions, Spec, Target, copy,
     elements_as_rows,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Header, Piece, Report};
+use zvf_model::flow::{FlowReport, Header, Piece};
 use zvf_model::{Batch, Column, Kind};
 
 use crate::CsvWriter;
@@ -25,7 +25,7 @@ pub(crate) fn open(
     input: Input,
     format: Option<&'static Spec>,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let mut bytes = input.begin()?;
     let start = bytes.start()?;
     let name = start.path.and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn open(
 }
 
 /// Opens a writer of a format.
-pub(crate) fn create<'a>(format: &Spec, target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+pub(crate) fn create<'a>(format: &Spec, target: Target<'a>, options: &FormatOptions) -> Opened<'a> {
     format.create(target, options).unwrap()
 }
 
@@ -52,10 +52,10 @@ pub(crate) fn pieces(bytes: &[u8], format: &'static Spec, options: &ReadOptions)
 
 /// Writes what a reader reads to a file of a format.
 pub(crate) fn convert(
-    reader: Reader,
+    reader: FileReader,
     format: &Spec,
-    options: &WriteOptions,
-) -> Result<(Vec<u8>, Report)> {
+    options: &FormatOptions,
+) -> Result<(Vec<u8>, FlowReport)> {
     let mut file = std::io::Cursor::new(Vec::new());
     let report = copy(reader, create(format, Target::file(&mut file), options)?)?;
     Ok((file.into_inner(), report))
@@ -96,7 +96,7 @@ pub(crate) fn fault<T: std::fmt::Debug>(read: Result<T, String>, format: &str) -
 }
 
 /// Formats the header and the pieces of a reader as text.
-pub(crate) fn dump_reader(reader: Result<Reader>) -> Result<String, String> {
+pub(crate) fn dump_reader(reader: Result<FileReader>) -> Result<String, String> {
     let describe = |error: Error| join_causes(&error, error.source());
     let reader = reader.map_err(describe)?;
     let mut text = header_text(reader.header());
@@ -169,7 +169,7 @@ fn header_text(header: &Header) -> String {
 }
 
 fn rows_text(batch: &Batch, axes: &[String]) -> String {
-    let mut writer = CsvWriter::new(Vec::new(), axes);
-    writer.write(batch).unwrap();
-    String::from_utf8(writer.finish().unwrap()).unwrap()
+    let mut text = Vec::new();
+    CsvWriter::new(&mut text, axes).write(batch).unwrap();
+    String::from_utf8(text).unwrap()
 }

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use zvf_b2nd::{ChunkHeader, Container, Frame};
 use zvf_blosc::Chunk;
-use zvf_tet::{Index, Row, Severity, TetView};
+use zvf_tet::{Index, Row, TetSeverity, TetView};
 
-use super::{BlobFinding, Report, Settings};
+use super::{BlobFinding, BlobReport, BlobSettings};
 use crate::Error;
 
-impl Report {
+impl BlobReport {
     pub(super) fn tet(&mut self, blob: &[u8]) -> Result<(), Error> {
         let file = TetView::parse(blob)?;
         self.add_fact("datasets", file.directory().len());
@@ -23,7 +23,7 @@ impl Report {
             format!("{}: {element} [{shape}] in chunks of [{chunk}]", dataset.name())
         }));
         let _ = file.check(&mut |finding| {
-            let strict_only = finding.severity != Severity::Error;
+            let strict_only = finding.severity != TetSeverity::Error;
             let text = format!("{}: {}", finding.rule.id(), finding.error);
             let (class, offset) = (finding.error.class.name(), Some(finding.error.offset));
             self.findings.push(BlobFinding { class, offset, text, strict_only });
@@ -35,7 +35,7 @@ impl Report {
         Ok(())
     }
 
-    pub(super) fn tidx(&mut self, settings: &Settings, blob: &[u8]) -> Result<(), Error> {
+    pub(super) fn tidx(&mut self, settings: &BlobSettings, blob: &[u8]) -> Result<(), Error> {
         let index = Index::parse(blob, settings.payload_end)?;
         self.add_fact("chunks", index.rows().len());
         self.lints(&index.lints());

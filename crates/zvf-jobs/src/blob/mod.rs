@@ -107,16 +107,16 @@ impl FromStr for BlobKind {
 /// Settings that the bytes alone do not determine.
 ///
 /// ```
-/// use zvf_jobs::blob::{BlobKind, Settings};
+/// use zvf_jobs::blob::{BlobKind, BlobSettings};
 ///
-/// let settings = Settings { axes: Some(1), ..Settings::default() };
+/// let settings = BlobSettings { axes: Some(1), ..BlobSettings::default() };
 /// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
 /// let report = settings.report(BlobKind::Manifest, blob).unwrap();
 /// assert!(report.is_sound(true));
 /// assert_eq!(report.items, ["chunk 4: fragment 5"]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BlobSettings {
     /// Number of axes of chunk coordinates: `sid_ndim` of a manifest.
     pub axes: Option<u64>,
     /// Number of rows of the chunk of a fragment index, or of items of a vlen chunk.
@@ -143,7 +143,7 @@ pub struct Settings {
     pub most_items: usize,
 }
 
-impl Default for Settings {
+impl Default for BlobSettings {
     fn default() -> Self {
         Self {
             axes: None,
@@ -165,15 +165,15 @@ impl Default for Settings {
 /// The content of a blob, and its faults.
 ///
 /// ```
-/// use zvf_jobs::blob::{BlobKind, Settings};
+/// use zvf_jobs::blob::{BlobKind, BlobSettings};
 ///
-/// let report = Settings::default().report(BlobKind::Tet, b"TETR\x01").unwrap();
+/// let report = BlobSettings::default().report(BlobKind::Tet, b"TETR\x01").unwrap();
 /// assert!(!report.is_sound(false));
 /// assert_eq!(report.findings[0].class, "Truncated");
 /// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct BlobReport {
     /// The assumed kind.
     pub kind: BlobKind,
     /// Its length.
@@ -217,7 +217,7 @@ impl BlobFinding {
     }
 }
 
-impl Report {
+impl BlobReport {
     /// Returns whether there are no faults, for a strict reader or for any reader.
     #[must_use]
     pub fn is_sound(&self, strict: bool) -> bool {
@@ -244,14 +244,14 @@ impl Report {
     }
 }
 
-impl Settings {
+impl BlobSettings {
     /// Inspects `blob` as a blob of `kind`.
     ///
     /// # Errors
     ///
     /// When these settings lack a value that the kind needs, or are invalid.
-    pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<Report, Error> {
-        let mut report = Report {
+    pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<BlobReport, Error> {
+        let mut report = BlobReport {
             kind,
             bytes: to_u64(blob.len()),
             facts: Map::new(),

@@ -9,10 +9,10 @@ use zvf_format::ragged::Ragged;
 use zvf_format::shard::{IndexLocation, ShardIndex};
 use zvf_format::vlen::VlenRows;
 
-use super::{Report, Settings};
+use super::{BlobReport, BlobSettings};
 
-impl Report {
-    pub(super) fn fragment_index(&mut self, settings: &Settings, blob: &[u8]) -> Result<()> {
+impl BlobReport {
+    pub(super) fn fragment_index(&mut self, settings: &BlobSettings, blob: &[u8]) -> Result<()> {
         let index = FragmentIndex::parse(blob)?;
         let explicit =
             index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
@@ -44,7 +44,7 @@ impl Report {
         Ok(())
     }
 
-    pub(super) fn ragged(&mut self, settings: &Settings, size: u8, blob: &[u8]) -> Result<()> {
+    pub(super) fn ragged(&mut self, settings: &BlobSettings, size: u8, blob: &[u8]) -> Result<()> {
         let ragged = Ragged::parse(blob, size, settings.columns)?;
         self.add_fact("groups", ragged.len());
         self.add_fact("rows", ragged.rows().len());
@@ -59,7 +59,7 @@ impl Report {
 
     pub(super) fn link_cell(
         &mut self,
-        settings: &Settings,
+        settings: &BlobSettings,
         shape: RowShape,
         blob: &[u8],
     ) -> Result<()> {
@@ -80,7 +80,7 @@ impl Report {
         Ok(())
     }
 
-    pub(super) fn vlen(&mut self, settings: &Settings, blob: &[u8]) -> Result<()> {
+    pub(super) fn vlen(&mut self, settings: &BlobSettings, blob: &[u8]) -> Result<()> {
         // A blob that is too short for its count is refused below.
         let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
         let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
@@ -93,7 +93,7 @@ impl Report {
 
     pub(super) fn shard_index(
         &mut self,
-        settings: &Settings,
+        settings: &BlobSettings,
         cells: u64,
         blob: &[u8],
     ) -> Result<()> {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn cells_of_an_index_alone_may_have_any_length() {
-        let settings = Settings { cells: Some(2), checksum: false, ..Settings::default() };
+        let settings = BlobSettings { cells: Some(2), checksum: false, ..BlobSettings::default() };
         for (bytes, sum) in [(8, json!(16)), (u64::MAX - 1, Value::Null)] {
             let index = [0, bytes, 0, bytes].map(u64::to_le_bytes).concat();
             let report = settings.report(BlobKind::ShardIndex, &index).unwrap();

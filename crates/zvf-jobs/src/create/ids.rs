@@ -13,7 +13,7 @@ use std::future::ready;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::{Reader, renumber};
+use zvf_convert::read::{FileReader, renumber};
 use zvf_format::num::to_u64;
 use zvf_model::flow::{Header, Piece, Source};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
@@ -69,7 +69,7 @@ fn count_on(n: i64, before: u64) -> Result<i64, Error> {
 
 /// A file among others: its pieces with the ids and vertex numbers of the store.
 pub(super) struct Shifted {
-    pub(super) reader: Reader,
+    pub(super) reader: FileReader,
     pub(super) shift: Shift,
     /// Number of vertices in earlier files.
     pub(super) before: u64,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::Value as Json;
-use zvf_convert::read::Reader;
+use zvf_convert::read::FileReader;
 use zvf_error::{format_count, group_digits};
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -22,7 +22,7 @@ use zvf_write::SlicePlan;
 use super::ids::{Numbering, Shift};
 use super::sizes::{chunk, counts, fit_shard, product, shard};
 use super::slices::Slicer;
-use super::{Progress, Recipe, Stage, name_file, open, report_progress};
+use super::{CreateStage, OnStage, Recipe, name_file, open, report_progress};
 use crate::Error;
 use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 
@@ -35,14 +35,14 @@ use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 /// std::fs::write(&file, "x,y\n0,0\n3,70\n")?;
 /// let recipe = zvf_jobs::create::Recipe::default();
 /// let go = &mut |_, _| std::ops::ControlFlow::Continue(());
-/// let layout = zvf_jobs::create::Layout::scan(&file, &recipe, go)?;
+/// let layout = zvf_jobs::create::StoreLayout::scan(&file, &recipe, go)?;
 /// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], Some(1)));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Layout {
+pub struct StoreLayout {
     /// The contents of the file.
     pub header: Header,
     /// Number of vertices.
@@ -95,13 +95,13 @@ fn read_stamp(file: &Path) -> Option<Stamp> {
     Some((about.len(), about.modified().ok()?))
 }
 
-impl Layout {
+impl StoreLayout {
     /// Scans the whole of `file`.
     ///
     /// # Errors
     ///
     /// When it cannot be read, a coordinate is not finite, or the recipe does not fit its axes.
-    pub fn scan(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
+    pub fn scan(file: &Path, recipe: &Recipe, progress: &mut OnStage<'_>) -> Result<Self, Error> {
         Self::scan_all(&[file.to_owned()], recipe, progress)
     }
 
@@ -113,7 +113,7 @@ impl Layout {
     pub fn scan_all(
         files: &[PathBuf],
         recipe: &Recipe,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Self, Error> {
         Self::starting_at_id(files, None, recipe, 0, progress)
     }
@@ -122,10 +122,10 @@ impl Layout {
     /// kinds, and the first of these files may be `begun`: its header was already read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],
-        begun: Option<Reader>,
+        begun: Option<FileReader>,
         recipe: &Recipe,
         next: i64,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Self, Error> {
         let Some((first, other_files)) = files.split_first() else {
             return Err(bad_request_error("the input", "at least one file", "none"));
@@ -215,7 +215,7 @@ impl Layout {
                 if let Some(cached_input) = cached.as_mut().and_then(|cached| cached.last_mut()) {
                     cached_input.pieces.push(piece);
                 }
-                report_progress(progress, Stage::Look, vertices)?;
+                report_progress(progress, CreateStage::Look, vertices)?;
             }
             for note in reader.notes() {
                 if !header.notes.contains(&note) {
@@ -256,7 +256,7 @@ impl Layout {
         input: usize,
         file: &Path,
         recipe: &Recipe,
-    ) -> Result<Reader, Error> {
+    ) -> Result<FileReader, Error> {
         let cached = self.cached.as_ref().and_then(|cached| cached.get(input));
         // The answer of a store belongs to a snapshot.
         let is_answer = recipe.sources.iter().any(|source| source.name == file);
@@ -264,7 +264,7 @@ impl Layout {
             |stamp: Option<Stamp>| is_answer || (stamp.is_some() && stamp == read_stamp(file));
         match cached.filter(|cached| is_same(cached.stamp)) {
             Some(CachedFile { header, pieces, .. }) => {
-                Ok(Reader::from_pieces(header.clone(), pieces.clone()))
+                Ok(FileReader::from_pieces(header.clone(), pieces.clone()))
             }
             None if recipe.read.positions == self.dtype => open(file, recipe),
             None => {
@@ -341,7 +341,7 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for StoreLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Header { kind, axes, positions, fields, object_fields, .. } = &self.header;
         let unit = self.header.unit().map(|unit| format!(" in {unit}")).unwrap_or_default();

@@ -4,18 +4,18 @@
 //! The kind of the first file comes first in the store, except that faces precede everything
 //! ([`zvf_write::Schema::with_kind`]).
 //!
-//! Not here: writing one kind ([`Layout`]).
+//! Not here: writing one kind ([`StoreLayout`]).
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::path::PathBuf;
 
-use zvf_convert::read::Reader;
+use zvf_convert::read::FileReader;
 use zvf_model::{Extent, Kind};
 use zvf_write::{Report, TaskPlan};
 
 use super::write::{create_all, folder, lock, write_at_once};
-use super::{Layout, Progress, Recipe, name_file, open};
+use super::{OnStage, Recipe, StoreLayout, name_file, open};
 use crate::Error;
 use crate::error::bad_request_error;
 
@@ -44,7 +44,7 @@ use crate::error::bad_request_error;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layouts {
-    by_kind: Vec<(Vec<PathBuf>, Layout)>, // at least one; the kinds of the store in order
+    by_kind: Vec<(Vec<PathBuf>, StoreLayout)>, // at least one; the kinds of the store in order
 }
 
 impl Layouts {
@@ -52,13 +52,13 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// As [`Layout::scan_all`] for the files of each kind, and when kinds have different axes.
+    /// As [`StoreLayout::scan_all`] for the files of each kind, and when kinds have different axes.
     pub fn scan(
         files: &[PathBuf],
         recipe: &Recipe,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Self, Error> {
-        let mut kinds: Vec<(Kind, Vec<PathBuf>, Reader)> = Vec::new();
+        let mut kinds: Vec<(Kind, Vec<PathBuf>, FileReader)> = Vec::new();
         for file in files {
             let reader = open(file, recipe);
             let reader = reader.map_err(|error| name_file(error, file, files.len() > 1))?;
@@ -74,7 +74,7 @@ impl Layouts {
         }
         let (mut by_kind, mut next) = (Vec::with_capacity(kinds.len()), 0);
         for (_, files, begun) in kinds {
-            let layout = Layout::starting_at_id(&files, Some(begun), recipe, next, progress)?;
+            let layout = StoreLayout::starting_at_id(&files, Some(begun), recipe, next, progress)?;
             next = layout.next;
             by_kind.push((files, layout));
         }
@@ -84,7 +84,7 @@ impl Layouts {
     }
 
     /// Returns an iterator over the layouts of all kinds, in the order of the store.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Layout> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &StoreLayout> {
         self.by_kind.iter().map(|(_, layout)| layout)
     }
 
@@ -99,7 +99,7 @@ impl Layouts {
         &self,
         address: &str,
         recipe: &Recipe,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Report, Error> {
         if let [(files, layout)] = self.by_kind.as_slice() {
             return create_all(files, address, layout, recipe, progress).await;

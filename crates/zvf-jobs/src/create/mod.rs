@@ -6,7 +6,7 @@
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
-//! [`Layout::scan`] is the first step and plans the store; [`create`] performs the others. Input
+//! [`StoreLayout::scan`] plans the store, as the first step; [`create`] performs the others. Input
 //! that fits in memory is written at once. Larger input is planned and written task by task, as
 //! many processes would do it ([`crate::ingest`]): after a kill, a new run with the same input and
 //! settings resumes. Reader and writer each have their own memory limit.
@@ -28,7 +28,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
+use zvf_convert::read::{self, FileReader, Format, Input, ReadOptions};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Axis;
 use zvf_model::Kind;
@@ -36,11 +36,11 @@ use zvf_store::CodecPipeline;
 use zvf_write::{Schema, WriteOptions};
 
 pub(crate) use ids::Shift;
-pub use layout::Layout;
+pub use layout::StoreLayout;
 use layout::expand_to_axes;
 pub use layouts::Layouts;
 pub use names::name_objects;
-pub(crate) use slices::Place;
+pub(crate) use slices::SlicePlace;
 pub use source::StoreSource;
 pub use write::{create, create_all};
 
@@ -110,13 +110,14 @@ zvf_format::vocabulary! {
     /// A stage of the work.
     ///
     /// ```
-    /// use zvf_jobs::create::Stage;
+    /// use zvf_jobs::create::CreateStage;
     ///
-    /// assert_eq!((Stage::Look.number(), Stage::Write.to_string().as_str()), (1, "writing"));
+    /// assert_eq!(CreateStage::Look.number(), 1);
+    /// assert_eq!(CreateStage::Write.to_string(), "writing");
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
-    pub enum Stage {
+    pub enum CreateStage {
         /// The file is read for the first time.
         Look => "scanning",
         /// The file is read into the writer.
@@ -128,7 +129,7 @@ zvf_format::vocabulary! {
     fn word;
 }
 
-impl Stage {
+impl CreateStage {
     /// Number of stages.
     pub const COUNT: u32 = 3;
 
@@ -145,7 +146,7 @@ impl Stage {
 
 /// A callback with the stage and the number of vertices so far; breaking ends the work without a
 /// store.
-pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
+pub type OnStage<'a> = dyn FnMut(CreateStage, u64) -> ControlFlow<()> + Send + 'a;
 
 /// The settings from which a schema is derived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -165,7 +166,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Returns the settings of a layout.
-    pub(crate) fn from_layout(layout: &Layout) -> Self {
+    pub(crate) fn from_layout(layout: &StoreLayout) -> Self {
         Self {
             kind: layout.header.kind.token().to_owned(),
             axes: layout.header.axes.clone(),
@@ -216,7 +217,7 @@ fn name_file(error: Error, file: &Path, several: bool) -> Error {
 }
 
 /// Begins to read a file.
-pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
+pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<FileReader, Error> {
     if let Some(source) = recipe.sources.iter().find(|source| source.name == file) {
         return source.open();
     }
@@ -226,8 +227,8 @@ pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
 
 /// Reports the progress. Returns an error if the caller asks to stop.
 pub(crate) fn report_progress(
-    progress: &mut Progress<'_>,
-    stage: Stage,
+    progress: &mut OnStage<'_>,
+    stage: CreateStage,
     vertices: u64,
 ) -> Result<(), Error> {
     match progress(stage, vertices) {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use zvf_convert::read::Reader;
+use zvf_convert::read::FileReader;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::Piece;
@@ -21,7 +21,7 @@ use crate::Error;
 /// # Errors
 ///
 /// When the name cannot be a column.
-pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
+pub fn name_objects(mut reader: FileReader, file: &Path) -> Result<FileReader, Error> {
     let mut header = reader.header().clone();
     let is_one_object = !header.objects && matches!(header.kind, Kind::Graph | Kind::Mesh);
     let are_trees = header.objects && header.kind == Kind::Skeleton;
@@ -62,5 +62,5 @@ pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
         owners.chain(batch.parts().objects()).for_each(|id| add(&mut ids, *id));
         Ok(Some(Piece::Vertices(batch)))
     };
-    Ok(Reader::from_fn(header, move |notes| next(notes).transpose()))
+    Ok(FileReader::from_fn(header, move |notes| next(notes).transpose()))
 }

@@ -12,7 +12,7 @@ use zvf_write::SlicePlan;
 /// The position of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Place {
+pub(crate) struct SlicePlace {
     /// The file in which it begins.
     pub(crate) input: usize,
     /// Number of pieces of that file before it.
@@ -27,7 +27,7 @@ pub(super) struct Slicer {
     max_bytes: u64,
     bytes: u64, // of the slice
     total: u64,
-    place: Place,
+    place: SlicePlace,
     slice: SlicePlan,
     slices: Vec<SlicePlan>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Slicer {
 impl Slicer {
     /// Creates a slicer for slices that fit in this much memory of a writer.
     pub(super) fn new(memory: u64) -> Self {
-        let (place, slice) = (Place::default(), SlicePlan::default());
+        let (place, slice) = (SlicePlace::default(), SlicePlan::default());
         Self { max_bytes: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
     }
 
@@ -46,7 +46,7 @@ impl Slicer {
             self.cut();
         }
         if self.place.pieces == 0 {
-            self.place = Place { input, skip: number, pieces: 0 };
+            self.place = SlicePlace { input, skip: number, pieces: 0 };
         }
         self.place.pieces += 1;
         self.bytes += bytes;
@@ -90,7 +90,7 @@ impl Slicer {
 
     fn cut(&mut self) {
         let mut slice = std::mem::take(&mut self.slice);
-        let Place { input, skip, pieces } = std::mem::take(&mut self.place);
+        let SlicePlace { input, skip, pieces } = std::mem::take(&mut self.place);
         slice.source = serde_json::json!({"input": input, "skip": skip, "pieces": pieces});
         self.slices.push(slice);
         self.bytes = 0;

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use zvf_convert::read::Reader;
+use zvf_convert::read::FileReader;
 use zvf_model::Kind;
 use zvf_query::Query;
 use zvf_store::block_on;
@@ -66,10 +66,10 @@ impl StoreSource {
     }
 
     /// Runs the query; this thread waits for every piece.
-    pub(super) fn open(&self) -> Result<Reader, Error> {
+    pub(super) fn open(&self) -> Result<FileReader, Error> {
         let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));
         let mut export = block_on(asked)?;
-        Ok(Reader::from_fn(export.header.clone(), move |notes| {
+        Ok(FileReader::from_fn(export.header.clone(), move |notes| {
             let piece = block_on(export.next());
             notes.append(&mut export.notes);
             piece.transpose()

@@ -37,7 +37,7 @@ impl Drop for Folder {
 
 async fn create_from(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
     let on_progress = &mut |_, _| ControlFlow::Continue(());
-    let layout = Layout::scan(file, recipe, on_progress)?;
+    let layout = StoreLayout::scan(file, recipe, on_progress)?;
     let address = file.with_extension("zarrvectors").to_str().unwrap().to_owned();
     Ok((create(file, &address, &layout, recipe, on_progress).await?, address))
 }
@@ -101,10 +101,11 @@ async fn a_failed_creation_leaves_nothing() {
     let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
     let error = create_from(&valid_file, &flat).await.unwrap_err();
     assert!(error.to_string().contains("expected one length, or one for each axis"), "{error}");
-    let layout = Layout::scan(&valid_file, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let layout =
+        StoreLayout::scan(&valid_file, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
     let stop = &mut |stage, _| {
-        if stage == Stage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if stage == CreateStage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let error = create(&valid_file, &address, &layout, &recipe, stop).await.unwrap_err();
     assert_eq!(error.class(), Class::Cancelled);

@@ -8,10 +8,10 @@ use zvf_format::Class;
 use zvf_format::num::saturating_u32_from_usize;
 use zvf_model::flow::{FlowError, Sink as _, flow};
 use zvf_store::Build;
-use zvf_write::{Notice, Report, StoreSink, TaskPlan, Writer};
+use zvf_write::{Report, StoreSink, TaskPlan, WriteNotice, Writer};
 
 use super::ids::Shifted;
-use super::{Layout, Progress, Recipe, Shape, Stage, name_file, report_progress, schema};
+use super::{CreateStage, OnStage, Recipe, Shape, StoreLayout, name_file, report_progress, schema};
 use crate::Error;
 use crate::error::{bad_request_error, changed_count_error};
 
@@ -23,12 +23,12 @@ use crate::error::{bad_request_error, changed_count_error};
 /// # let folder = std::env::temp_dir().join(format!("zvf-create-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// use std::ops::ControlFlow;
-/// use zvf_jobs::create::{self, Layout, Recipe};
+/// use zvf_jobs::create::{self, StoreLayout, Recipe};
 ///
 /// let (file, store) = (folder.join("a.csv"), folder.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y,mass\n1,2,0.5\n30,40,0.25\n")?;
 /// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
-/// let layout = Layout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
+/// let layout = StoreLayout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
 /// assert_eq!((layout.vertices, layout.chunk.as_slice()), (2, &[20.0, 20.0][..]));
 /// let address = store.to_str().unwrap();
 /// let go = &mut |_, _| ControlFlow::Continue(());
@@ -47,9 +47,9 @@ use crate::error::{bad_request_error, changed_count_error};
 pub async fn create(
     file: &Path,
     address: &str,
-    layout: &Layout,
+    layout: &StoreLayout,
     recipe: &Recipe,
-    progress: &mut Progress<'_>,
+    progress: &mut OnStage<'_>,
 ) -> Result<Report, Error> {
     create_all(&[file.to_owned()], address, layout, recipe, progress).await
 }
@@ -63,9 +63,9 @@ pub async fn create(
 pub async fn create_all(
     files: &[PathBuf],
     address: &str,
-    layout: &Layout,
+    layout: &StoreLayout,
     recipe: &Recipe,
-    progress: &mut Progress<'_>,
+    progress: &mut OnStage<'_>,
 ) -> Result<Report, Error> {
     let folder = folder(address, recipe);
     let lock = match &folder {
@@ -88,7 +88,7 @@ pub async fn create_all(
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
         drop(lock);
         let mut report = write_at_once(&[(files, layout)], address, recipe, progress).await?;
-        report.notices.extend(has_left.then_some(Notice::Cleaned));
+        report.notices.extend(has_left.then_some(WriteNotice::Cleaned));
         return Ok(report);
     };
     // After a kill, at most one share is repeated; each share costs a sync.
@@ -109,16 +109,16 @@ pub async fn create_all(
     let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
     let ingest = ingest.without_sync_between();
     let mut report = ingest.run_all(progress).await?;
-    report.notices.extend(stale.then_some(Notice::Cleaned));
+    report.notices.extend(stale.then_some(WriteNotice::Cleaned));
     Ok(report)
 }
 
 /// Writes files of one or several kinds in one run.
 pub(super) async fn write_at_once(
-    kinds: &[(&[PathBuf], &Layout)],
+    kinds: &[(&[PathBuf], &StoreLayout)],
     address: &str,
     recipe: &Recipe,
-    progress: &mut Progress<'_>,
+    progress: &mut OnStage<'_>,
 ) -> Result<Report, Error> {
     let [(_, first), others @ ..] = kinds else {
         return Err(bad_request_error("the input", "at least one file", "none"));
@@ -140,7 +140,8 @@ pub(super) async fn write_at_once(
             let in_file = |error| name_file(error, file, files.len() > 1);
             let reader = layout.reader(input, file, recipe).map_err(in_file)?;
             let mut source = Shifted { reader, shift: *shift, before };
-            let on_progress = &mut |vertices| progress(Stage::Read, total + before + vertices);
+            let on_progress =
+                &mut |vertices| progress(CreateStage::Read, total + before + vertices);
             before += match flow(&mut source, &mut *sink, on_progress).await {
                 Err(FlowError::Stopped) => return Err(FlowError::Stopped.into()),
                 moved => moved.map_err(|error| in_file(error.into()))?,
@@ -152,7 +153,7 @@ pub(super) async fn write_at_once(
         }
         total += before;
     }
-    report_progress(progress, Stage::Write, total)?;
+    report_progress(progress, CreateStage::Write, total)?;
     sink.finish()?;
     writer.finish().await
 }

@@ -13,7 +13,7 @@
 //! has offsets (npy). If many processes route one input of another format, several files are better
 //! than one.
 //!
-//! Not here: the work of tasks and their isolation from each other ([`zvf_write::Tasks`]).
+//! Not here: the work of tasks and their isolation from each other ([`zvf_write::WriteTasks`]).
 
 mod route;
 mod source;
@@ -25,11 +25,13 @@ use zvf_convert::read::Polygons;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_publish::hidden_sibling;
 use zvf_store::Build;
-use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
+use zvf_write::{
+    Phase as TaskStage, Report, Task, TaskPlan, WriteNotice, WriteOptions, WriteTasks,
+};
 
-use self::source::Source;
+use self::source::PlannedInput;
 use crate::Error;
-use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
+use crate::create::{CreateStage, OnStage, Recipe, StoreLayout, report_progress};
 use crate::error::bad_request_error;
 
 /// The plan of a build.
@@ -65,7 +67,7 @@ use crate::error::bad_request_error;
 #[non_exhaustive]
 pub struct PlannedIngest {
     /// The layout of the store.
-    pub layout: Layout,
+    pub layout: StoreLayout,
     /// The tasks.
     pub plan: TaskPlan,
     /// Whether the plan is new; if not, finished tasks stay finished.
@@ -86,9 +88,9 @@ impl PlannedIngest {
         folder: &Path,
         recipe: &Recipe,
         shares: Option<u32>,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Self, Error> {
-        let layout = Layout::scan_all(files, recipe, progress)?;
+        let layout = StoreLayout::scan_all(files, recipe, progress)?;
         let plan = plan(files, address, &layout, recipe, shares)?;
         let fresh = begin(address, folder, &plan, recipe).await?;
         Ok(Self { layout, plan, fresh })
@@ -96,7 +98,7 @@ impl PlannedIngest {
 }
 
 /// Refuses options that a plan does not support: these stores are written by one process.
-pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Error> {
+pub(crate) fn check_plannable(layout: &StoreLayout, recipe: &Recipe) -> Result<(), Error> {
     let read = &recipe.read;
     let found = [
         ("groups", layout.header.groups),
@@ -116,12 +118,12 @@ pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Er
 pub(crate) fn plan(
     files: &[PathBuf],
     address: &str,
-    layout: &Layout,
+    layout: &StoreLayout,
     recipe: &Recipe,
     shares: Option<u32>,
 ) -> Result<TaskPlan, Error> {
     check_plannable(layout, recipe)?;
-    let source = Source::from_scan(files, address, layout, recipe)?;
+    let source = PlannedInput::from_scan(files, address, layout, recipe)?;
     let schema = source.schema()?;
     let shares = shares.unwrap_or_else(|| saturating_u32_from_usize(layout.slices.len()));
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
@@ -194,9 +196,9 @@ pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
 #[derive(Debug)]
 pub struct Ingest {
     address: String,
-    tasks: Tasks,
+    tasks: WriteTasks,
     recipe: Recipe,
-    source: Source,
+    source: PlannedInput,
 }
 
 impl Ingest {
@@ -212,10 +214,10 @@ impl Ingest {
             let expected = "a plan: run `zvf ingest plan` first";
             return Err(bad_request_error("the folder of the plan", expected, &found));
         };
-        let source = Source::from_value(&plan.input)?;
+        let source = PlannedInput::from_value(&plan.input)?;
         source.check_store(address)?;
         let recipe = source.recipe(write)?;
-        let mut tasks = Tasks::open(address, folder, source.schema()?, recipe.write.clone())?;
+        let mut tasks = WriteTasks::open(address, folder, source.schema()?, recipe.write.clone())?;
         for (format, header) in source.headers() {
             tasks = tasks.with_header(format, header.clone());
         }
@@ -230,7 +232,7 @@ impl Ingest {
 
     /// Returns the tasks.
     #[must_use]
-    pub const fn tasks(&self) -> &Tasks {
+    pub const fn tasks(&self) -> &WriteTasks {
         &self.tasks
     }
 
@@ -240,9 +242,9 @@ impl Ingest {
     ///
     /// When a required task is not done, a file has changed, or the task fails.
     #[boxed]
-    pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
+    pub async fn run(&self, task: Task, progress: &mut OnStage<'_>) -> Result<bool, Error> {
         if task.stage != TaskStage::Route {
-            report_progress(progress, Stage::Write, 0)?;
+            report_progress(progress, CreateStage::Write, 0)?;
             return self.tasks.run(task).await;
         }
         Ok(self.route_missing(&[task], progress)?.contains(&true))
@@ -260,7 +262,7 @@ impl Ingest {
     pub async fn route(
         &self,
         tasks: &[Task],
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Vec<bool>, Error> {
         if let Some(task) = tasks.iter().find(|task| task.stage != TaskStage::Route) {
             return Err(bad_request_error("a task", "one that reads input", &task.to_string()));
@@ -275,14 +277,14 @@ impl Ingest {
     /// As [`run`](Self::run) and [`finish`](Self::finish); also when another run has published the
     /// store.
     #[boxed]
-    pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
+    pub async fn run_all(&self, progress: &mut OnStage<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
         let (routes, other_tasks): (Vec<Task>, Vec<Task>) =
             tasks.iter().partition(|task| task.stage == TaskStage::Route);
         let routed = self.route_missing(&routes, progress)?;
         let mut done = to_u64(routed.iter().filter(|now| !**now).count());
         for (written, task) in (0_u64..).zip(other_tasks) {
-            report_progress(progress, Stage::Write, written)?;
+            report_progress(progress, CreateStage::Write, written)?;
             if !self.tasks.run(task).await? {
                 done += 1;
             }
@@ -293,7 +295,7 @@ impl Ingest {
         };
         if done > 0 {
             let total = to_u64(tasks.len());
-            report.notices.push(Notice::Resumed { done, total });
+            report.notices.push(WriteNotice::Resumed { done, total });
         }
         Ok(report)
     }

@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use zvf_convert::read::Reader;
+use zvf_convert::read::FileReader;
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::flow::Piece;
@@ -27,7 +27,7 @@ use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
-use crate::create::{Place, Progress, Stage, open, report_progress};
+use crate::create::{CreateStage, OnStage, SlicePlace, open, report_progress};
 use crate::error::bad_request_error;
 
 /// A slice in memory.
@@ -43,7 +43,7 @@ impl Ingest {
     pub(super) fn route_missing(
         &self,
         tasks: &[Task],
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<Vec<bool>, Error> {
         let (mut missing, mut done) = (Vec::new(), Vec::with_capacity(tasks.len()));
         let mut named = BTreeSet::new();
@@ -61,8 +61,8 @@ impl Ingest {
 
     fn route_slices(
         &self,
-        mut missing: Vec<(Task, Place)>,
-        progress: &mut Progress<'_>,
+        mut missing: Vec<(Task, SlicePlace)>,
+        progress: &mut OnStage<'_>,
     ) -> Result<(), Error> {
         missing.sort_by_key(|(task, _)| *task); // in the order of the input
         let has_failed = AtomicBool::new(false);
@@ -94,10 +94,10 @@ impl Ingest {
     /// Reads slices and hands them over, until one fails.
     fn read_slices(
         &self,
-        missing: Vec<(Task, Place)>,
+        missing: Vec<(Task, SlicePlace)>,
         to: &SyncSender<ReadSlice>,
         has_failed: &AtomicBool,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<(), Error> {
         let Some((_, first)) = missing.first() else { return Ok(()) };
         let mut pieces = Pieces::from_input(self, first.input)?;
@@ -113,9 +113,9 @@ impl Ingest {
     fn read_slice(
         &self,
         task: Task,
-        place: Place,
+        place: SlicePlace,
         pieces: &mut Pieces<'_>,
-        progress: &mut Progress<'_>,
+        progress: &mut OnStage<'_>,
     ) -> Result<ReadSlice, Error> {
         pieces.advance_to(place, progress)?;
         let mut router = self.tasks.router(task.number)?;
@@ -127,7 +127,7 @@ impl Ingest {
                 vertices += to_u64(batch.len());
             }
             read.push((pieces.input, piece));
-            report_progress(progress, Stage::Read, vertices)?;
+            report_progress(progress, CreateStage::Read, vertices)?;
         }
         Ok(ReadSlice { task, router, pieces: read })
     }
@@ -174,7 +174,7 @@ struct Pieces<'a> {
     ingest: &'a Ingest,
     input: usize,
     taken: usize, // of this file
-    reader: Option<Reader>,
+    reader: Option<FileReader>,
 }
 
 impl<'a> Pieces<'a> {
@@ -185,7 +185,7 @@ impl<'a> Pieces<'a> {
 
     /// Skips to the start of a slice. A file is opened at its start: the piece after the last one
     /// of a file is the first of the next, and reaching it must not require reading.
-    fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
+    fn advance_to(&mut self, place: SlicePlace, progress: &mut OnStage<'_>) -> Result<(), Error> {
         if self.input < place.input {
             *self = Self::from_input(self.ingest, place.input)?;
         }
@@ -204,12 +204,12 @@ impl<'a> Pieces<'a> {
             if self.next().transpose()?.is_none() {
                 break;
             }
-            report_progress(progress, Stage::Read, 0)?;
+            report_progress(progress, CreateStage::Read, 0)?;
         }
         Ok(())
     }
 
-    fn open(ingest: &Ingest, input: usize) -> Result<Option<Reader>, Error> {
+    fn open(ingest: &Ingest, input: usize) -> Result<Option<FileReader>, Error> {
         match ingest.source.file(input)? {
             Some(path) => Ok(Some(open(path, &ingest.recipe)?)),
             None => Ok(None),

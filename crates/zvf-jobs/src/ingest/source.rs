@@ -12,13 +12,13 @@ use zvf_store::CodecPipeline;
 use zvf_write::{DracoPositions, Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
-use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
+use crate::create::{Recipe, Shape, Shift, SlicePlace, StoreLayout, schema};
 use crate::error::{bad_request_error, changed_file_error};
 
 /// The input of a plan, as the plan records it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Source {
+pub(super) struct PlannedInput {
     store: Option<String>, // where its cells already are; elsewhere they lie with the plan
     files: Vec<InputFile>,
     shape: Shape,
@@ -53,12 +53,12 @@ struct InputFile {
     shift: Shift,     // of the ids of its objects
 }
 
-impl Source {
+impl PlannedInput {
     /// Describes the input `files` as a scan found them.
     pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
-        layout: &Layout,
+        layout: &StoreLayout,
         recipe: &Recipe,
     ) -> Result<Self, Error> {
         let mut read = ReadOptions { positions: layout.dtype, ..recipe.read.clone() };
@@ -172,7 +172,7 @@ fn url(address: &str) -> Option<String> {
 }
 
 /// Returns the position of a slice.
-pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
+pub(super) fn place(planned: Option<&SlicePlan>) -> Result<SlicePlace, Error> {
     let source = planned.map_or(Json::Null, |planned| planned.source.clone());
     serde_json::from_value(source).map_err(|error| plan_error(&error.to_string()))
 }

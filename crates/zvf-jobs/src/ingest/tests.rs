@@ -63,7 +63,7 @@ async fn planned(files: &[PathBuf], address: &str, work: &Path, recipe: &Recipe)
     Ingest::open(address, work, recipe.write.clone()).unwrap()
 }
 
-fn proceed(_: Stage, _: u64) -> ControlFlow<()> {
+fn proceed(_: CreateStage, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -72,18 +72,18 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
     let folder = Folder(archives::scratch());
     let (file, address) = (points(&folder, "a.csv", 0..450), folder.address("a.zarrvectors"));
     let recipe = recipe();
-    let layout = Layout::scan(&file, &recipe, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&file, &recipe, &mut proceed).unwrap();
     assert_eq!((layout.slices.len(), layout.slices[4].vertices), (5, 50));
     let mut calls = 0;
     let stop = &mut |stage, _| {
-        calls += usize::from(stage == Stage::Read);
+        calls += usize::from(stage == CreateStage::Read);
         if calls > 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let error = create(&file, &address, &layout, &recipe, stop).await.unwrap_err();
     assert_eq!(error.class(), zvf_format::Class::Cancelled);
     assert_eq!(folder.names(), [".a.zarrvectors.zvf-ingest", "a.csv"]);
     let report = create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
-    assert_eq!(report.notices, [Notice::Resumed { done: 3, total: 7 }]);
+    assert_eq!(report.notices, [WriteNotice::Resumed { done: 3, total: 7 }]);
     assert_eq!(
         (report.vertices, folder.names()),
         (450, vec!["a.csv".into(), "a.zarrvectors".into()])
@@ -93,14 +93,14 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
     let mut changed_recipe = recipe.clone();
     changed_recipe.write.build.replace = true;
     let stop = &mut |stage, _| match stage {
-        Stage::Write => ControlFlow::Break(()),
-        Stage::Look | Stage::Read => ControlFlow::Continue(()),
+        CreateStage::Write => ControlFlow::Break(()),
+        CreateStage::Look | CreateStage::Read => ControlFlow::Continue(()),
     };
     create(&file, &address, &layout, &changed_recipe, stop).await.unwrap_err();
     changed_recipe.per_chunk = 100;
-    let layout = Layout::scan(&file, &changed_recipe, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&file, &changed_recipe, &mut proceed).unwrap();
     let report = create(&file, &address, &layout, &changed_recipe, &mut proceed).await.unwrap();
-    assert_eq!(report.notices, [Notice::Cleaned]);
+    assert_eq!(report.notices, [WriteNotice::Cleaned]);
     assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
     let error = create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap_err();
     assert_eq!(error.class(), zvf_format::Class::AlreadyExists);
@@ -156,7 +156,7 @@ async fn several_files_make_one_store() {
 
     let single_file = points(&folder, "one.csv", 0..450);
     let unsliced = Recipe { write: WriteOptions::default(), ..recipe };
-    let layout = Layout::scan(&single_file, &unsliced, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&single_file, &unsliced, &mut proceed).unwrap();
     assert_eq!(layout.slices.len(), 1);
     let direct_address = folder.address("b.zarrvectors");
     create(&single_file, &direct_address, &layout, &unsliced, &mut proceed).await.unwrap();
@@ -184,7 +184,7 @@ async fn files_that_end_with_a_slice_lose_nothing() {
             .collect();
         let address = folder.address(&format!("{number}.zarrvectors"));
         let recipe = recipe();
-        let layout = Layout::scan_all(&files, &recipe, &mut proceed).unwrap();
+        let layout = StoreLayout::scan_all(&files, &recipe, &mut proceed).unwrap();
         assert!(layout.slices.len() > 2, "each piece is a slice");
         let created =
             crate::create::create_all(&files, &address, &layout, &recipe, &mut proceed).await;
@@ -203,8 +203,8 @@ async fn progress_of_a_deleted_store_is_discarded() {
     fs::write(&old, format!("x,y,n,only_of_the_old\n{rows}")).unwrap();
     let mut recipe = recipe();
     recipe.write.build.replace = true;
-    let layout = Layout::scan(&file, &recipe, &mut proceed).unwrap();
-    let old_layout = Layout::scan(&old, &recipe, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&file, &recipe, &mut proceed).unwrap();
+    let old_layout = StoreLayout::scan(&old, &recipe, &mut proceed).unwrap();
     let address = folder.address("a.zarrvectors");
     create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
     let expected = tree(Path::new(&address));
@@ -240,7 +240,7 @@ async fn progress_of_a_deleted_store_is_discarded() {
             fs::remove_dir_all(work.join("tasks")).unwrap();
         }
         let report = create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
-        assert_eq!(report.notices, [Notice::Cleaned], "{name}");
+        assert_eq!(report.notices, [WriteNotice::Cleaned], "{name}");
         assert_eq!(tree(&store), expected, "{name}");
         for folder_to_remove in [&backup, &saved, &store] {
             fs::remove_dir_all(folder_to_remove).unwrap();
@@ -262,7 +262,7 @@ async fn changed_input_is_refused() {
     assert_eq!(error.class(), zvf_format::Class::FileChanged);
     fs::write(folder.at("b.csv"), "x,y\n1,2\n").unwrap();
     let files = [file, folder.at("b.csv")];
-    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err();
+    let error = StoreLayout::scan_all(&files, &recipe, &mut proceed).unwrap_err();
     let [a, b] = [folder.at("a.csv"), folder.at("b.csv")].map(|file| file.display().to_string());
     assert_eq!(
         error.to_string(),
@@ -272,18 +272,18 @@ async fn changed_input_is_refused() {
         )
     );
     fs::write(folder.at("b.csv"), "x,y,n\n1,2,0.5\n").unwrap();
-    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
+    let error = StoreLayout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
     assert!(
         error.contains(&format!("\"n\" of int64 as in {a}, found column \"n\" of float64 in {b}")),
         "{error}"
     );
     fs::write(folder.at("b.csv"), "x,y,n\n1,2,3\n4,five,6\n").unwrap();
-    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
+    let error = StoreLayout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
     assert_eq!(
         error,
         format!("Encoding in CSV, {b}: line 3, column \"y\": expected float64, found \"five\"")
     );
-    assert!(Layout::scan_all(&[], &recipe, &mut proceed).is_err());
+    assert!(StoreLayout::scan_all(&[], &recipe, &mut proceed).is_err());
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn the_first_of_several_faults_is_reported() {
     let folder = Folder(archives::scratch());
     let (file, address) = (points(&folder, "a.csv", 0..900), folder.address("a.zarrvectors"));
     let (recipe, work) = (recipe(), folder.at("work"));
-    let layout = Layout::scan(&file, &recipe, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&file, &recipe, &mut proceed).unwrap();
     let files = std::slice::from_ref(&file);
     let mut plan = plan(files, &address, &layout, &recipe, None).unwrap();
     for slice in [2, 3, 7] {
@@ -323,7 +323,7 @@ async fn inner_slices_are_routed_alone_or_together() {
     let (file, direct_address) = (positions(&folder, "a.npy", 950), folder.address("whole"));
     let recipe = recipe();
     let unsliced = Recipe { write: WriteOptions::default(), ..recipe.clone() };
-    let layout = Layout::scan(&file, &unsliced, &mut proceed).unwrap();
+    let layout = StoreLayout::scan(&file, &unsliced, &mut proceed).unwrap();
     assert_eq!(layout.slices.len(), 1);
     create(&file, &direct_address, &layout, &unsliced, &mut proceed).await.unwrap();
     let cells = |store: &str| tree(&Path::new(store).join("0/vertices/c"));

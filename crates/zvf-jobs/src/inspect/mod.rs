@@ -27,7 +27,7 @@ pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::{ObjectView, advise};
 pub use stats::AttributeStats;
-pub use summary::{AxisSummary, Summary};
+pub use summary::{AxisSummary, StoreSummary};
 
 use serde::Serialize;
 use zvf_format::key::ChunkKey;

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
-use zvf_model::{LevelId, LevelReader, ObjectId, ObjectManifest};
+use zvf_model::{Extent, LevelId, LevelReader, ObjectId, ObjectManifest};
 use zvf_query::BadQuery;
 use zvf_store::Store;
 
@@ -196,18 +196,9 @@ fn kind(level: &LevelReader) -> Option<String> {
 
 /// Returns the box of chunks.
 fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>; 2]> {
-    let mut all: Option<[Vec<f64>; 2]> = None;
-    for chunk in chunks {
-        let [low, high] = super::chunk_bounds(level, &ChunkKey::new(chunk).ok()?)?;
-        all = Some(match all {
-            None => [low, high],
-            Some([lowest, highest]) => [
-                lowest.iter().zip(&low).map(|(a, b)| a.min(*b)).collect(),
-                highest.iter().zip(&high).map(|(a, b)| a.max(*b)).collect(),
-            ],
-        });
-    }
-    all
+    let corners = |chunk: &Vec<i64>| super::chunk_bounds(level, &ChunkKey::new(chunk).ok()?);
+    let all: Option<Vec<_>> = chunks.iter().map(corners).collect();
+    all?.into_iter().reduce(Extent::union)
 }
 
 pub(super) fn no_index_error() -> Error {

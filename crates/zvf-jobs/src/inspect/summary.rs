@@ -17,10 +17,10 @@ use crate::Error;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf_jobs::inspect::Summary;
+/// use zvf_jobs::inspect::StoreSummary;
 ///
 /// let store = zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?;
-/// let summary = Summary::read(&store).await?;
+/// let summary = StoreSummary::read(&store).await?;
 /// assert_eq!((&*summary.version, &*summary.kinds), ("0.9.2", &["point_cloud".to_owned()][..]));
 /// assert_eq!(summary.levels[0].vertices, 3);
 /// # Ok(())
@@ -28,7 +28,7 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct StoreSummary {
     /// The name in the root document.
     pub name: Option<String>,
     /// Its format version.
@@ -88,7 +88,7 @@ pub struct AxisSummary {
     pub unit: Option<String>,
 }
 
-impl Summary {
+impl StoreSummary {
     /// Summarizes `store` from its documents, presence lists and indexes, without reading cells.
     /// Costs a few requests per level and attribute, whatever the size of the store.
     ///

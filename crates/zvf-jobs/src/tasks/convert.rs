@@ -259,7 +259,7 @@ impl Plan {
     /// # let dir = tempfile::tempdir()?;
     /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
     /// use zvf_convert::Format;
-    /// use zvf_convert::write::{self, Target, WriteOptions};
+    /// use zvf_convert::write::{self, Target, FormatOptions};
     /// use zvf_jobs::export::Export;
     /// use zvf_jobs::tasks::{ConvertTarget, Job, Plan, WorkFolder};
     /// use zvf_model::Kind;
@@ -277,7 +277,7 @@ impl Plan {
     ///     let query = job.parts[number].narrow(&reader, Query::all(), kind).await?;
     ///     let mut export = Export::open(&reader, query, Some(kind)).await?;
     ///     let mut file = std::fs::File::create(run.path())?;
-    ///     let options = WriteOptions::default();
+    ///     let options = FormatOptions::default();
     ///     let mut writer = write::open(Format::Csv, Target::stream(&mut file), &options)?;
     ///     writer.begin(&export.header)?;
     ///     while let Some(piece) = export.next().await? {

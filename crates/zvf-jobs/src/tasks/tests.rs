@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use zvf_edit::{CommitOptions, Editor};
-use zvf_validate::{Observer, Options, Report, validate};
+use zvf_validate::{Checks, Observer, Report, validate};
 
 use super::*;
 
@@ -68,7 +68,7 @@ impl TaskFixture {
     async fn plan(&self, shares: usize) -> Plan {
         let (store, open) = (self.open().await, OpenOptions::default());
         let place = (&store, self.address.as_str(), &open);
-        Plan::validate(place, &Options::default(), false, shares).await.unwrap()
+        Plan::validate(place, &Checks::default(), false, shares).await.unwrap()
     }
 
     async fn run(&self, tasks: &Tasks, number: usize) -> Result<TaskOutcome, Error> {
@@ -88,7 +88,7 @@ impl TaskFixture {
     }
 
     async fn validate_all(&self) -> Report {
-        validate(&self.open().await, &Options::default(), &Observer::default()).await.unwrap()
+        validate(&self.open().await, &Checks::default(), &Observer::default()).await.unwrap()
     }
 }
 

@@ -26,7 +26,7 @@ use crate::Error;
 #[serde(deny_unknown_fields)]
 pub struct VacuumJob {
     head: u64,
-    /// No other process writes meanwhile: [`Place::with_single_writer`].
+    /// No other process writes meanwhile: [`SlicePlace::with_single_writer`].
     single_writer: bool,
     shares: Vec<VacuumShare>,
 }

@@ -14,7 +14,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 use zvf_validate::{
-    Depth, Observer, Options, Part, RecordSink, RecordStream, Report, Rule, Sample, Scan, Stage,
+    Checks, Depth, Observer, RecordSink, RecordStream, Report, Rule, Sample, Scan, Stage, StagePart,
 };
 
 use super::identity::StoreIdentity;
@@ -36,7 +36,7 @@ pub struct ValidateJob {
     /// Whether the journal is also checked when the work is finished.
     pub journal: bool,
     scans: Vec<Scan>,
-    parts: Vec<Part>,
+    parts: Vec<StagePart>,
 }
 
 impl ValidateJob {
@@ -45,14 +45,14 @@ impl ValidateJob {
     /// # Errors
     ///
     /// When the plan has a value that this build does not know.
-    pub fn options(&self) -> Result<Options, Error> {
+    pub fn options(&self) -> Result<Checks, Error> {
         let rules =
             self.rules.iter().map(|id| Rule::find(id).ok_or_else(|| unknown_error("rule", id)));
         let depth = self.depth.to_string();
         let sample = |(share, seed): (f64, u64)| {
             Sample::new(share, seed).ok_or_else(|| unknown_error("sample", &share.to_string()))
         };
-        Ok(Options {
+        Ok(Checks {
             level: Depth::from_number(self.depth).ok_or_else(|| unknown_error("depth", &depth))?,
             rules: rules.collect::<Result<_, Error>>()?,
             strict: self.strict,
@@ -63,7 +63,7 @@ impl ValidateJob {
     }
 
     pub(super) fn lines(&self) -> Vec<TaskLine> {
-        let line = |part: &Part| {
+        let line = |part: &StagePart| {
             let count: usize = part.ranges.iter().map(|(_, range)| range.len()).sum();
             let first = part.ranges.first().and_then(|(scan, range)| {
                 Some(format!("{} from {}", self.scans.get(*scan)?.path, range.start))
@@ -86,12 +86,12 @@ impl Plan {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
     /// # let work = std::env::temp_dir().join(format!("zvf-tasks-{}", std::process::id()));
     /// use zvf_jobs::tasks::{Plan, TaskOutcome, WorkFolder};
-    /// use zvf_validate::{Observer, Options};
+    /// use zvf_validate::{Observer, Checks};
     ///
     /// let (open, observer) = (zvf_store::OpenOptions::default(), Observer::default());
     /// let store = zvf_store::Store::open(path, open.clone()).await?;
     /// let folder = WorkFolder::open(work.to_str().ok_or("a path")?, &open)?;
-    /// let plan = Plan::validate((&store, path, &open), &Options::default(), false, 4).await?;
+    /// let plan = Plan::validate((&store, path, &open), &Checks::default(), false, 4).await?;
     /// let tasks = plan.create(&folder).await?;
     /// for number in 0..tasks.plan().lines().len() {
     ///     assert_eq!(tasks.run_validate(number, (&store, &open), &observer).await?, TaskOutcome::Done);
@@ -109,7 +109,7 @@ impl Plan {
     #[boxed(?Send)]
     pub async fn validate(
         (store, address, open): (&Store, &str, &OpenOptions),
-        options: &Options,
+        options: &Checks,
         journal: bool,
         shares: usize,
     ) -> Result<Self, Error> {
@@ -123,7 +123,7 @@ impl Plan {
             sample: options.sample.map(|sample| (sample.share(), sample.seed())),
             max_kept_items: options.max_kept_items,
             journal,
-            parts: Part::divide(&scans, shares),
+            parts: StagePart::divide(&scans, shares),
             scans,
         };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Validate(job)))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 /// One slot of the table.
 #[derive(Debug)]
 #[cfg_attr(all(test, zvf_loom), derive(Default))]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     pub(crate) taken: AtomicBool,
     /// Odd while the range is being written.
     pub(super) version: AtomicUsize,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) hit: AtomicBool,
 }
 
-impl Place {
+impl Slot {
     /// Returns a free slot. The atomics of the model checker cannot be constants.
     #[cfg(not(all(test, zvf_loom)))]
     pub(crate) const fn new() -> Self {
@@ -59,7 +59,7 @@ mod tests {
     /// `cargo xtask miri` runs this under many interleavings, with weak memory.
     #[test]
     fn a_range_is_seen_whole_or_not_at_all() {
-        static PLACE: Place = Place::new();
+        static PLACE: Slot = Slot::new();
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         let writer = std::thread::spawn(move || {
             for _ in 0..rounds {

@@ -16,14 +16,14 @@ use zvf_format::Class;
 /// Attributes of `groups`, also as a group of arrays before 0.8.1.
 ///
 /// ```
-/// use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
+/// use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs};
 ///
-/// let groups = Groups { names: Some(vec!["left".into()]), ..Groups::new(2) };
+/// let groups = GroupsAttrs { names: Some(vec!["left".into()]), ..GroupsAttrs::new(2) };
 /// assert_eq!((groups.name(0).as_str(), groups.name(1).as_str()), ("left", "group_1"));
-/// assert_eq!(Groups::parse(groups.to_attributes()), Ok(groups));
+/// assert_eq!(GroupsAttrs::parse(groups.to_attributes()), Ok(groups));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Groups {
+pub struct GroupsAttrs {
     /// The tag: `groups`.
     pub zv_array: Option<String>,
     /// Number of rows.
@@ -48,7 +48,7 @@ pub struct GroupRange {
     pub stop: i64,
 }
 
-impl Groups {
+impl GroupsAttrs {
     /// Describes `num_groups` groups without ranges or names.
     #[must_use]
     pub fn new(num_groups: u64) -> Self {
@@ -63,7 +63,7 @@ impl Groups {
     }
 }
 
-impl Document for Groups {
+impl Document for GroupsAttrs {
     fn members(&mut self, m: &mut Members<'_>) {
         m.tag(&mut self.zv_array);
         m.required("num_groups", &mut self.num_groups);

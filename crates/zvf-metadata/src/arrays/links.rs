@@ -118,14 +118,14 @@ impl Document for LinksFamily {
 /// Attributes of the array `links/<delta>/<offsets>`, and of the group `links/<delta>` before 0.9.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, LinkSegment}};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, SegmentAttrs}};
 ///
-/// let segment = LinkSegment::new(vec![vec![0, 1]], true, 2, 0, vec![0, 0]);
+/// let segment = SegmentAttrs::new(vec![vec![0, 1]], true, 2, 0, vec![0, 0]);
 /// assert_eq!(segment.dtype(), Ok(Dtype::INT64));
-/// assert_eq!(LinkSegment::parse(segment.to_attributes()), Ok(segment));
+/// assert_eq!(SegmentAttrs::parse(segment.to_attributes()), Ok(segment));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkSegment {
+pub struct SegmentAttrs {
     /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag: `links`.
@@ -144,7 +144,7 @@ pub struct LinkSegment {
     pub extras: Object,
 }
 
-impl LinkSegment {
+impl SegmentAttrs {
     /// Describes rows of `int64` on a grid that starts at `origin`.
     #[must_use]
     pub fn new(
@@ -176,7 +176,7 @@ impl LinkSegment {
     }
 }
 
-impl Document for LinkSegment {
+impl Document for SegmentAttrs {
     fn members(&mut self, m: &mut Members<'_>) {
         m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
         m.tag(&mut self.zv_array);
@@ -193,14 +193,14 @@ impl Document for LinkSegment {
 /// `cross_chunk_link_attributes/<n>/<delta>`.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, LinkAttribute}};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, LinkColumnAttrs}};
 ///
-/// let kind = LinkAttribute::segment("kind", Dtype::INT64, vec![], 0, vec![3], vec![0]);
+/// let kind = LinkColumnAttrs::segment("kind", Dtype::INT64, vec![], 0, vec![3], vec![0]);
 /// assert_eq!(kind.declared_columns(), Some(3));
-/// assert_eq!(LinkAttribute::parse(kind.to_attributes()), Ok(kind));
+/// assert_eq!(LinkColumnAttrs::parse(kind.to_attributes()), Ok(kind));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkAttribute {
+pub struct LinkColumnAttrs {
     /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag: `link_attribute_family` or `link_attribute`.
@@ -223,7 +223,7 @@ pub struct LinkAttribute {
     pub extras: Object,
 }
 
-impl LinkAttribute {
+impl LinkColumnAttrs {
     /// Describes the group of an attribute for one level delta.
     #[must_use]
     pub fn family(name: &str, level_delta: i64, num_links: Option<u64>) -> Self {
@@ -276,7 +276,7 @@ impl LinkAttribute {
     }
 }
 
-impl Document for LinkAttribute {
+impl Document for LinkColumnAttrs {
     fn members(&mut self, m: &mut Members<'_>) {
         m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
         m.tag(&mut self.zv_array);

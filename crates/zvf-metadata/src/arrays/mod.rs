@@ -36,12 +36,12 @@ mod vertices;
 
 pub use column::{Column, Dictionary};
 pub use composite::{GeometryEntry, GeometryIndex};
-pub use groups::{GroupRange, Groups};
-pub use links::{LinkAttribute, LinkSegment, LinksFamily};
-pub use object_index::{IdForm, ObjectIndex};
+pub use groups::{GroupRange, GroupsAttrs};
+pub use links::{LinkColumnAttrs, LinksFamily, SegmentAttrs};
+pub use object_index::{IdForm, IndexAttrs};
 pub use parametric::{ParametricArray, ParametricType, ParametricTypes};
 pub use rows::{Absence, Rows};
-pub use vertices::{Fragments, Vertices};
+pub use vertices::{FragmentsAttrs, Vertices};
 
 use super::Object;
 use super::dtype::Dtype;
@@ -51,10 +51,10 @@ use super::members::{Document, OLD_TAG, read, write};
 /// Attributes as a type of their own.
 ///
 /// ```
-/// use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
+/// use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs};
 ///
-/// let attributes = Groups::new(7).to_attributes();
-/// assert_eq!(Groups::parse(attributes)?.num_groups, 7);
+/// let attributes = GroupsAttrs::new(7).to_attributes();
+/// assert_eq!(GroupsAttrs::parse(attributes)?.num_groups, 7);
 /// # Ok::<(), zvf_metadata::MetadataError>(())
 /// ```
 pub trait ArrayAttributes: Sized {

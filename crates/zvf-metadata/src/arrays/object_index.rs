@@ -12,15 +12,15 @@ use zvf_format::Class;
 /// Attributes of `object_index`.
 ///
 /// ```
-/// use zvf_metadata::{ManifestLayout, arrays::{ArrayAttributes as _, IdForm, ObjectIndex}};
+/// use zvf_metadata::{ManifestLayout, arrays::{ArrayAttributes as _, IdForm, IndexAttrs}};
 ///
-/// let index = ObjectIndex::new(10, 10, 3, true);
+/// let index = IndexAttrs::new(10, 10, 3, true);
 /// assert_eq!(index.layout(), Ok(Some(ManifestLayout::VlenManifestsV2)));
 /// assert_eq!(index.ids(), Ok(IdForm::Column { sorted: true }));
-/// assert_eq!(ObjectIndex::parse(index.to_attributes()), Ok(index));
+/// assert_eq!(IndexAttrs::parse(index.to_attributes()), Ok(index));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ObjectIndex {
+pub struct IndexAttrs {
     /// The tag: `object_index`.
     pub zv_array: Option<String>,
     /// Number of rows.
@@ -49,7 +49,7 @@ pub enum IdForm {
     },
 }
 
-impl ObjectIndex {
+impl IndexAttrs {
     /// Describes an index of blobs with an array of ids.
     #[must_use]
     pub fn new(num_objects: u64, num_present: u64, sid_ndim: u64, sorted: bool) -> Self {
@@ -86,7 +86,7 @@ impl ObjectIndex {
     ///
     /// # Errors
     ///
-    /// As [`ObjectIndex::layout`].
+    /// As [`IndexAttrs::layout`].
     pub fn ids(&self) -> Result<IdForm, MetadataError> {
         Ok(match self.layout()? {
             None | Some(ManifestLayout::VlenManifestsV1) => IdForm::Row,
@@ -97,7 +97,7 @@ impl ObjectIndex {
     }
 }
 
-impl Document for ObjectIndex {
+impl Document for IndexAttrs {
     fn members(&mut self, m: &mut Members<'_>) {
         m.tag(&mut self.zv_array);
         m.required("num_objects", &mut self.num_objects);

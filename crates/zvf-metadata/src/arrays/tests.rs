@@ -13,15 +13,15 @@ use crate::tests::fault;
 type Parse = fn(Object) -> Result<Object, MetadataError>;
 
 const VERTICES: Parse = |a| Ok(Vertices::parse(a)?.to_attributes());
-const FRAGMENTS: Parse = |a| Ok(Fragments::parse(a)?.to_attributes());
+const FRAGMENTS: Parse = |a| Ok(FragmentsAttrs::parse(a)?.to_attributes());
 const COLUMN: Parse = |a| Ok(Column::parse(a)?.to_attributes());
 const ROWS: Parse = |a| Ok(Rows::parse(a)?.to_attributes());
 const FAMILY: Parse = |a| Ok(LinksFamily::parse(a)?.to_attributes());
 const CROSS: Parse = |a| Ok(LinksFamily::parse_cross_chunk(a)?.to_attributes());
-const SEGMENT: Parse = |a| Ok(LinkSegment::parse(a)?.to_attributes());
-const LINK_ATTRIBUTE: Parse = |a| Ok(LinkAttribute::parse(a)?.to_attributes());
-const INDEX: Parse = |a| Ok(ObjectIndex::parse(a)?.to_attributes());
-const GROUPS: Parse = |a| Ok(Groups::parse(a)?.to_attributes());
+const SEGMENT: Parse = |a| Ok(SegmentAttrs::parse(a)?.to_attributes());
+const LINK_ATTRIBUTE: Parse = |a| Ok(LinkColumnAttrs::parse(a)?.to_attributes());
+const INDEX: Parse = |a| Ok(IndexAttrs::parse(a)?.to_attributes());
+const GROUPS: Parse = |a| Ok(GroupsAttrs::parse(a)?.to_attributes());
 const TYPES: Parse = |a| Ok(ParametricTypes::parse(a)?.to_attributes());
 const PARAMETRIC: Parse = |a| Ok(ParametricArray::parse(a)?.to_attributes());
 const GEOMETRY: Parse = |a| Ok(GeometryIndex::parse(a)?.to_attributes());
@@ -146,9 +146,9 @@ fn faults_name_the_key() {
 #[test]
 fn element_types_have_the_defaults_of_their_arrays() {
     assert_eq!(Vertices::default().dtype(), Ok(Dtype::FLOAT32));
-    assert_eq!(LinkSegment::default().dtype(), Ok(Dtype::INT64));
+    assert_eq!(SegmentAttrs::default().dtype(), Ok(Dtype::INT64));
     assert_eq!(Column::default().dtype(), Ok(Dtype::FLOAT32));
-    assert_eq!(LinkAttribute::default().dtype(), Ok(Dtype::FLOAT32));
+    assert_eq!(LinkColumnAttrs::default().dtype(), Ok(Dtype::FLOAT32));
     let missing = "BadTag in metadata, dtype: expected an element type, found nothing";
     assert_eq!(Rows::default().dtype().unwrap_err().to_string(), missing);
 }
@@ -189,10 +189,10 @@ fn ids_are_rows_or_a_column() {
             IdForm::Column { sorted: false },
         ),
     ] {
-        let index = ObjectIndex {
+        let index = IndexAttrs {
             layout: layout.map(Token::from_text),
             object_ids_sorted: sorted,
-            ..ObjectIndex::new(1, 1, 3, false)
+            ..IndexAttrs::new(1, 1, 3, false)
         };
         assert_eq!((index.layout(), index.ids()), (Ok(form), Ok(ids)));
     }
@@ -232,7 +232,7 @@ fn columns_are_named_or_shaped() {
         (json!({"shape": [9]}), Some(1)),
         (json!({"row_shape": [u64::MAX, 2]}), None),
     ] {
-        let attribute = LinkAttribute::parse(object(&attributes)).unwrap();
+        let attribute = LinkColumnAttrs::parse(object(&attributes)).unwrap();
         assert_eq!(attribute.declared_columns(), columns, "{attributes}");
     }
     let single_column = Column::new("attribute", "w", Dtype::INT64, 1, vec![0]);
@@ -252,7 +252,7 @@ fn tags_are_read_in_both_spellings() {
     assert_eq!(tag(&group.attributes), Some("vertices"));
     assert_eq!(tag(&Object::new()), None);
     assert_eq!(
-        LinkAttribute::family("n", 1, Some(2)).zv_array.as_deref(),
+        LinkColumnAttrs::family("n", 1, Some(2)).zv_array.as_deref(),
         Some("link_attribute_family")
     );
 }

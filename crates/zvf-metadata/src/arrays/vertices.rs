@@ -75,14 +75,14 @@ impl Document for Vertices {
 /// Attributes of `vertex_fragments` and `link_fragments`.
 ///
 /// ```
-/// use zvf_metadata::arrays::{ArrayAttributes as _, Fragments};
+/// use zvf_metadata::arrays::{ArrayAttributes as _, FragmentsAttrs};
 ///
-/// let fragments = Fragments::new("vertex_fragments", vec![0, 0]);
+/// let fragments = FragmentsAttrs::new("vertex_fragments", vec![0, 0]);
 /// assert_eq!(fragments.chunk_grid_origin, None);
-/// assert_eq!(Fragments::parse(fragments.to_attributes()), Ok(fragments));
+/// assert_eq!(FragmentsAttrs::parse(fragments.to_attributes()), Ok(fragments));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fragments {
+pub struct FragmentsAttrs {
     /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag.
@@ -93,7 +93,7 @@ pub struct Fragments {
     pub extras: Object,
 }
 
-impl Fragments {
+impl FragmentsAttrs {
     /// Describes fragment indexes under the name `array`, on a grid that starts at `origin`.
     #[must_use]
     pub fn new(array: &str, origin: Vec<i64>) -> Self {
@@ -106,7 +106,7 @@ impl Fragments {
     }
 }
 
-impl Document for Fragments {
+impl Document for FragmentsAttrs {
     fn members(&mut self, m: &mut Members<'_>) {
         m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
         m.tag(&mut self.zv_array);

@@ -10,7 +10,7 @@
 //! out, so the family is marked as incomplete.
 
 use async_recursion::async_recursion as boxed;
-use zvf_draco::{Component, DracoError, Geometry, Limits};
+use zvf_draco::{Caps, Component, DracoError, Geometry};
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
@@ -61,7 +61,7 @@ impl LevelReader {
 
     /// Returns the cells of vertices as streams.
     pub(crate) fn draco_cells(&self) -> DracoCells {
-        let limits = Limits::from_memory(self.store().budget().max_bytes());
+        let limits = Caps::from_memory(self.store().budget().max_bytes());
         DracoCells {
             cells: self.vertices().clone(),
             dtype: self.dtype(),
@@ -114,7 +114,7 @@ pub(crate) struct DracoCells {
     pub(crate) cells: Cells,
     dtype: Dtype,
     axes: usize,
-    limits: Limits,
+    limits: Caps,
 }
 
 impl DracoCells {
@@ -146,7 +146,7 @@ const CHUNKS_TRIED: usize = 16;
 /// # Errors
 ///
 /// When it is invalid, claims more than `limits`, or has other positions than the level.
-fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<DracoChunk> {
+fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Caps) -> Result<DracoChunk> {
     let geometry = zvf_draco::decode(bytes, limits).map_err(|error| from_draco(&error))?;
     let Geometry { faces, attributes, keeps_order, .. } = geometry;
     let positions =

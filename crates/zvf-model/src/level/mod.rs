@@ -64,11 +64,11 @@ use crate::{Kind, LevelId, LinkFamily, ObjectIndex, Value};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LevelReader {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedLevel>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedLevel {
     store: Store,
     level: LevelId,
     node: LevelNode,
@@ -151,7 +151,7 @@ impl LevelReader {
         let Some((_, group)) = self.inner.further.iter().find(|(other, _)| *other == kind) else {
             return Ok(None);
         };
-        let Inner { store, level, whole, index_bytes, .. } = &*self.inner;
+        let OpenedLevel { store, level, whole, index_bytes, .. } = &*self.inner;
         let Some(group) = group else {
             let error = Error::new(
                 Class::Unsupported,
@@ -185,7 +185,7 @@ impl LevelReader {
             Vertices::parse(vertices.attributes().clone()).at_array(vertices.path())?;
         let dtype = attributes.dtype().at_array(vertices.path())?;
         let encoding = attributes.encoding;
-        let inner = Inner {
+        let inner = OpenedLevel {
             store: store.clone(),
             level,
             node,

@@ -15,7 +15,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnDoc, LinkAttribute as Doc};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnDoc, LinkColumnAttrs as Doc};
 use zvf_store::{Caching, Cells, DenseArray, LevelNode, Listing};
 
 use super::segment::missing_place_error;
@@ -44,21 +44,21 @@ use crate::{Categories, Column, Field, LevelReader};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LinkAttribute {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedAttribute>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedAttribute {
     name: String,
     family: LinkFamily,
-    parts: Vec<Option<Part>>, // one a segment
+    parts: Vec<Option<Half>>, // one a segment
     dtype: Dtype,
     width: u32,
     categories: Option<Categories>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum Half {
     Cells(Cells),
     Rows(DenseArray),
 }
@@ -97,8 +97,8 @@ impl LinkFamily {
             let part = self.part(name, segment).await?;
             if let Some(part) = &part {
                 let (path, attributes) = match part {
-                    Part::Cells(cells) => (cells.path(), cells.attributes()),
-                    Part::Rows(rows) => (rows.path(), rows.attributes()),
+                    Half::Cells(cells) => (cells.path(), cells.attributes()),
+                    Half::Rows(rows) => (rows.path(), rows.attributes()),
                 };
                 let place = |error: Error| error.at_array(path);
                 let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
@@ -122,7 +122,7 @@ impl LinkFamily {
         }
         let Some((dtype, width, categories)) = form else { return Ok(None) };
         let (name, family) = (name.to_owned(), self.clone());
-        let inner = Inner { name, family, parts, dtype, width, categories };
+        let inner = OpenedAttribute { name, family, parts, dtype, width, categories };
         Ok(Some(LinkAttribute { inner: Arc::new(inner) }))
     }
 
@@ -160,11 +160,11 @@ impl LinkFamily {
     }
 
     /// Returns the array with the values of a segment.
-    async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Part>> {
+    async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Half>> {
         let Some(path) = self.part_path(name, segment) else { return Ok(None) };
         Ok(match segment.is_flat() {
-            true => self.node().dense(&path).await?.map(Part::Rows),
-            false => self.node().cells(&path).await?.map(Part::Cells),
+            true => self.node().dense(&path).await?.map(Half::Rows),
+            false => self.node().cells(&path).await?.map(Half::Cells),
         })
     }
 }
@@ -240,8 +240,8 @@ impl LinkAttribute {
     ) -> Vec<Result<Option<Column>>> {
         let none = || places.iter().map(|_| Ok(None)).collect();
         match self.inner.parts.get(segment) {
-            Some(Some(Part::Rows(rows))) => self.read_by_row(rows, records).await,
-            Some(Some(Part::Cells(cells))) => {
+            Some(Some(Half::Rows(rows))) => self.read_by_row(rows, records).await,
+            Some(Some(Half::Cells(cells))) => {
                 let listed = match self.inner.family.segments().get(segment) {
                     Some(segment) => segment.cells().await,
                     None => return none(),

@@ -63,11 +63,11 @@ pub use two_widths::read_two_widths;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LinkFamily {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedFamily>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedFamily {
     node: LevelNode,
     policy: LinkPolicy,
     segments: Vec<LinkSegment>,
@@ -112,10 +112,11 @@ impl LinkFamily {
     /// and the backend cannot list, the cells of these chunks are tried.
     #[must_use]
     pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
-        let Inner { node, policy, enumerated, num_links, num_physical_records, .. } = &*self.inner;
+        let OpenedFamily { node, policy, enumerated, num_links, num_physical_records, .. } =
+            &*self.inner;
         let segments =
             self.segments().iter().map(|segment| segment.with_candidates(chunks)).collect();
-        let inner = Inner {
+        let inner = OpenedFamily {
             node: node.clone(),
             policy: *policy,
             segments,

@@ -14,7 +14,7 @@ use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
 use zvf_store::{Cells, Listing, Notice};
 
 use super::segment::{Form, LinkSegment};
-use super::{Inner, LinkFamily, probe};
+use super::{LinkFamily, OpenedFamily, probe};
 use crate::open::{
     OlderForm, OlderLinks, first_fault, link_anchor, link_policy, link_rows, older_leaves,
     older_links, older_rows, open_strictly,
@@ -83,7 +83,7 @@ async fn with_streams(
     if others && !keeps_order {
         level.store().add_notice(Notice::LinksLeftOut { key: level.vertices().path().clone() });
     }
-    let inner = Inner {
+    let inner = OpenedFamily {
         node: level.node().clone(),
         policy,
         segments,
@@ -202,7 +202,8 @@ fn new_family(
 ) -> LinkFamily {
     let (num_links, num_physical_records) = (doc.num_links, doc.num_physical_records);
     let node = level.node().clone();
-    let inner = Inner { node, policy, segments, enumerated, num_links, num_physical_records };
+    let inner =
+        OpenedFamily { node, policy, segments, enumerated, num_links, num_physical_records };
     LinkFamily { inner: Arc::new(inner) }
 }
 

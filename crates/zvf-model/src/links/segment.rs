@@ -33,12 +33,12 @@ use crate::level::draco::DracoCells;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LinkSegment {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedSegment>,
     tried: Option<Arc<KeyTable>>, // sources that are tried where nothing says which there are
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedSegment {
     policy: LinkPolicy,
     form: Form,
 }
@@ -88,7 +88,7 @@ enum CellList {
 
 impl LinkSegment {
     pub(super) fn new(policy: LinkPolicy, form: Form) -> Self {
-        Self { inner: Arc::new(Inner { policy, form }), tried: None }
+        Self { inner: Arc::new(OpenedSegment { policy, form }), tried: None }
     }
 
     /// Returns the same segment with `chunks` as sources, if the actual ones are not listed.

@@ -246,7 +246,7 @@ impl NamedChunks {
                     self.firsts.push((place, self.manifests));
                 }
             } else if !is_empty && absent.is_none() {
-                absent = chunk_key(key.iter().copied());
+                absent = Some(chunk_key(key.iter().copied()));
             }
             self.fragments = self.fragments.saturating_add(block.fragments.len()); // claims
             self.blocks.push(place.unwrap_or(NOWHERE));
@@ -340,7 +340,7 @@ fn outside_error<'a>(
 ) -> Error {
     let mut last = None;
     let checked = manifest.view().check(|chunk| {
-        last = chunk_key(chunk.iter().map(|c| c.get()));
+        last = Some(chunk_key(chunk.iter().map(|c| c.get())));
         let fragments = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
         Some(fragments.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
     });

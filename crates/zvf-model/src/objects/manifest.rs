@@ -68,8 +68,8 @@ impl ObjectManifest {
     /// Iterates over chunks and fragments in order, lazily: a manifest may claim to have any number
     /// of them.
     pub fn references(&self) -> impl Iterator<Item = (ChunkKey, u64)> + '_ {
-        self.view().references().filter_map(|reference| {
-            Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
+        self.view().references().map(|reference| {
+            (chunk_key(reference.chunk.iter().map(|c| c.get())), reference.fragment)
         })
     }
 
@@ -79,7 +79,7 @@ impl ObjectManifest {
         let places = self.view().blocks().flat_map(|block| {
             let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
             let end = block.fragments.is_empty().then_some(None);
-            let places = block.fragments.iter().map(move |fragment| chunk.zip(Some(fragment)));
+            let places = block.fragments.iter().map(move |fragment| Some((chunk, fragment)));
             end.into_iter().chain(places)
         });
         let steps =
@@ -88,15 +88,16 @@ impl ObjectManifest {
     }
 }
 
-/// Returns the key with these components, whose number a manifest may have.
-pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKey> {
+/// Returns the key with the components of a block of a manifest.
+#[expect(clippy::expect_used, reason = "manifests with another rank are not parsed")]
+pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> ChunkKey {
     let mut buffer = [0; zvf_format::key::MAX_RANK];
     let mut rank = 0_usize;
     for (to, from) in buffer.iter_mut().zip(components) {
         *to = from;
         rank += 1;
     }
-    ChunkKey::new(buffer.get(..rank)?).ok()
+    ChunkKey::new(&buffer[..rank]).expect("manifests with another rank are not parsed")
 }
 
 /// A manifest without blocks.

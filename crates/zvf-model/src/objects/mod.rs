@@ -59,11 +59,11 @@ use ids::{IdTable, SparseIndex};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ObjectIndex {
-    inner: Arc<Inner>,
+    inner: Arc<OpenedIndex>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedIndex {
     path: String,
     slots: u64, // at most `open::MAX_OBJECTS`
     rank: u64,  // components of a chunk key

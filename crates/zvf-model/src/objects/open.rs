@@ -8,9 +8,9 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
-use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, ObjectIndex as Doc};
+use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, IndexAttrs as Doc};
 
-use super::{Form, Ids, Inner, ObjectIndex, dense};
+use super::{Form, Ids, ObjectIndex, OpenedIndex, dense};
 use crate::LevelReader;
 
 impl LevelReader {
@@ -79,7 +79,7 @@ impl ObjectIndex {
             return Err(place(Error::limit("num_objects", MAX_OBJECTS, slots)));
         }
         let cap = level.index_cap();
-        Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))
+        Ok(Some(Self { inner: Arc::new(OpenedIndex { path, slots, rank, form, ids, cap }) }))
     }
 }
 

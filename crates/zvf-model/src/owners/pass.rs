@@ -134,11 +134,12 @@ impl<'a> Pass<'a> {
         })
     }
 
+    #[expect(clippy::expect_used, reason = "`run` refuses an index with more rows")]
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<()> {
-        let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
+        let row = u32::try_from(manifest.row()).expect("the number of rows is checked by `run`");
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
         for block in manifest.view().blocks().filter(|block| !block.fragments.is_empty()) {
-            let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
+            let key = chunk_key(block.chunk.iter().map(|c| c.get()));
             let mut place = None; // for crossings alone, only their chunks are looked up
             if !matches!(self.scope, Scope::Crossings) {
                 place = match &before {
@@ -175,13 +176,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the fragments of a block of the chunk at `place`.
+    #[expect(clippy::expect_used, reason = "`check` refuses larger numbers of fragments")]
     fn add(&mut self, place: u32, named: &BlockFragments<'_>, row: u32) -> Result<()> {
         let mut fragments = u64::from(u32::MAX);
         if let Scope::Question { fragments: chunks, .. } = &self.scope {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            (_, fragments) = chunks[at];
+            fragments = fragments.min(chunks[at].1);
         }
         check(named, fragments)?;
         loop {
@@ -200,7 +202,7 @@ impl<'a> Pass<'a> {
             }
         }
         self.owners.extend(named.iter().map(|fragment| {
-            let fragment = u32::try_from(fragment).unwrap_or(u32::MAX); // checked above
+            let fragment = u32::try_from(fragment).expect("larger numbers are refused above");
             (place, Owner { fragment, row })
         }));
         Ok(())

@@ -1,6 +1,8 @@
-//! Errors in encoding a mesh.
+//! Errors in encoding an object.
 
 use zvf_draco::DracoError;
+use zvf_error::Error;
+use zvf_format::Class;
 
 /// An error in encoding a mesh.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -24,4 +26,23 @@ pub enum MultiLodError {
     /// Cells of the octree cut the faces into too many pieces.
     #[error("more than {0} pieces of faces; ask for a coarser level, as in mesh@2")]
     TooManyPieces(usize),
+}
+
+impl From<MultiLodError> for Error {
+    fn from(error: MultiLodError) -> Self {
+        let text = "the mesh cannot be encoded";
+        Self::custom(Class::Unsupported, text).with_op("convert").because(error)
+    }
+}
+
+/// The error for more vertices or edges than an object can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} vertices or edges, more than 2^32")]
+pub struct TooMany(pub(super) usize);
+
+impl From<TooMany> for Error {
+    fn from(error: TooMany) -> Self {
+        let text = "the object has too many parts";
+        Self::custom(Class::LimitExceeded, text).with_op("convert").because(error)
+    }
 }

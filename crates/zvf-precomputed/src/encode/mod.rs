@@ -11,7 +11,7 @@ mod manifest;
 mod multilod;
 mod octree;
 
-pub use error::MultiLodError;
+pub use error::{MultiLodError, TooMany};
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, encode_multilod};
 pub use octree::encode_octree;
 
@@ -65,16 +65,14 @@ pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u
 /// Encodes a list of annotations: their number, their records, their ids.
 ///
 /// ```
-/// let list = zvf_precomputed::encode::encode_annotations(&[(7, vec![1, 2, 3, 4])]);
+/// let list = zvf_precomputed::encode::encode_annotations(&[(7, [1, 2, 3, 4])]);
 /// assert_eq!(list, [1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 7, 0, 0, 0, 0, 0, 0, 0]);
 /// ```
 #[must_use]
-pub fn encode_annotations(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let bytes: usize = records.iter().map(|(_, record)| record.len() + 8).sum();
-    let mut list = Vec::with_capacity(8 + bytes);
-    list.extend(to_u64(records.len()).to_le_bytes());
-    list.extend(records.iter().flat_map(|(_, record)| record));
-    list.extend(records.iter().flat_map(|(id, _)| id.to_le_bytes()));
+pub fn encode_annotations<T: AsRef<[u8]>>(records: &[(u64, T)]) -> Vec<u8> {
+    let mut list = to_u64(records.len()).to_le_bytes().to_vec();
+    records.iter().for_each(|(_, record)| list.extend(record.as_ref()));
+    records.iter().for_each(|(id, _)| list.extend(id.to_le_bytes()));
     list
 }
 
@@ -93,11 +91,6 @@ pub const fn scatter(id: u64) -> u64 {
     let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     id ^ (id >> 31)
 }
-
-/// The error for more vertices or edges than an object can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} vertices or edges, more than 2^32")]
-pub struct TooMany(usize);
 
 /// Converts a count to the integer of the formats.
 fn count(n: usize) -> Result<u32, TooMany> {

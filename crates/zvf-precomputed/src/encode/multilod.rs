@@ -11,7 +11,7 @@
 //!
 //! [`encode_octree`]: super::encode_octree
 
-use zvf_draco::Encoder;
+use zvf_draco::DracoEncoder;
 use zvf_format::num::{floor_f32, nearest_f32};
 
 use super::error::MultiLodError;
@@ -124,7 +124,7 @@ pub(super) fn encode_fragment(
     places: &[u32],
     faces: &[[u32; 3]],
 ) -> Result<Vec<u8>, MultiLodError> {
-    Ok(Encoder::from_integers(places)?.with_faces(faces)?.encode())
+    Ok(DracoEncoder::from_integers(places)?.with_faces(faces)?.encode())
 }
 
 /// Returns a fraction of the side of a fragment as an integer from `low` to `high`.
@@ -151,7 +151,7 @@ mod tests {
 
     /// Decodes a fragment like a viewer.
     fn decode(fragment: &[u8], lod: i32, manifest: &[f32]) -> Vec<f64> {
-        let read = zvf_draco::decode(fragment, &zvf_draco::Limits::default()).unwrap();
+        let read = zvf_draco::decode(fragment, &zvf_draco::Caps::default()).unwrap();
         let places = read.attributes[0].values.as_chunks::<4>().0.iter();
         let places = places.map(|x| f64::from(u32::from_le_bytes(*x)));
         let side = |axis: usize| f64::from(manifest[axis]) * 2_f64.powi(lod);
@@ -189,7 +189,7 @@ mod tests {
         let MultiLod { manifest, data } = encode_multilod(&[mesh(1.0), mesh(2.0)]).unwrap();
         let size = manifest[28 + 2 * 20 + 12..][..4].try_into().unwrap();
         let first = u32::from_le_bytes(size) as usize;
-        let read = zvf_draco::decode(&data[first..], &zvf_draco::Limits::default()).unwrap();
+        let read = zvf_draco::decode(&data[first..], &zvf_draco::Caps::default()).unwrap();
         let places = read.attributes[0].values.as_chunks::<4>().0.iter();
         assert!(places.map(|x| u32::from_le_bytes(*x)).all(|place| place <= 32767));
     }

@@ -404,7 +404,7 @@ mod tests {
 
     /// Returns the triangles of a fragment, as integer fractions of its cell.
     fn read_fragment(bytes: &[u8]) -> Vec<[[u32; 3]; 3]> {
-        let read = zvf_draco::decode(bytes, &zvf_draco::Limits::default()).unwrap();
+        let read = zvf_draco::decode(bytes, &zvf_draco::Caps::default()).unwrap();
         let words = read.attributes[0].values.as_chunks::<4>().0;
         let place =
             |row: u32| [0, 1, 2].map(|axis| u32::from_le_bytes(words[3 * row as usize + axis]));

@@ -8,12 +8,12 @@ use bytes::Bytes;
 /// The most recently used objects, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    inner: Mutex<Inner>,
+    inner: Mutex<CacheState>,
     max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CacheState {
     objects: HashMap<String, (u64, Bytes)>,
     by_use: BTreeMap<u64, String>,
     clock: u64,
@@ -58,7 +58,7 @@ impl Cache {
     }
 }
 
-impl Inner {
+impl CacheState {
     fn remove(&mut self, key: &str) {
         if let Some((used, bytes)) = self.objects.remove(key) {
             self.by_use.remove(&used);

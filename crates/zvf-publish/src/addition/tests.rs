@@ -7,9 +7,9 @@ use super::*;
 use crate::{StagingDir, StagingOptions, TargetLock, remove_leftovers};
 
 /// A folder `a` with a marker `m`, and what is added to it.
-struct Place(tempfile::TempDir);
+struct TestFolder(tempfile::TempDir);
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         for (name, text) in [("m", "old"), ("0/m", "same"), ("0/c/1", "cell"), ("0/links/0", "x")] {
@@ -75,7 +75,7 @@ fn what_is_new_appears_and_the_rest_stays_in_its_place() {
     for disk in
         [Disk::default(), Disk::default().without_exchange(), Disk::default().without_locks()]
     {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("a/notes.txt", "of somebody");
         let before = ["a", "a/0", "a/0/c/1", "a/0/m"].map(|name| node(&place.at(name)).unwrap());
         let staging = place.begin(&disk).unwrap();
@@ -93,7 +93,7 @@ fn what_is_new_appears_and_the_rest_stays_in_its_place() {
 #[test]
 fn names_that_both_have_must_be_the_same() {
     for (name, text) in [("a/0/m", "another"), ("a/1", "a file"), ("a/m", "changed")] {
-        let place = Place::new();
+        let place = TestFolder::new();
         let staging = place.begin(&Disk::default()).unwrap();
         place.write(name, text);
         let error = staging.publish().unwrap_err();
@@ -108,13 +108,13 @@ fn names_that_both_have_must_be_the_same() {
 #[test]
 fn a_fault_at_any_call_leaves_the_old_state_or_the_new_one() {
     let counting = Disk::default().with_failure_at(usize::MAX, 5, false);
-    Place::new().begin(&counting).unwrap().publish().unwrap();
+    TestFolder::new().begin(&counting).unwrap().publish().unwrap();
     let calls = counting.call_count();
     assert!(calls > 10, "{calls}");
     let mut kinds = [0, 0];
     for nth in 0..calls {
         for is_late in [false, true] {
-            let place = Place::new();
+            let place = TestFolder::new();
             let disk = Disk::default().with_failure_at(nth, 5, is_late);
             let published = place.begin(&disk).and_then(|staging| staging.publish());
             // The next one that takes the lock finds all or nothing.
@@ -135,7 +135,7 @@ fn a_fault_at_any_call_leaves_the_old_state_or_the_new_one() {
 }
 
 /// Leaves the scratch of a process that died after `moved` names were added.
-fn die_after(place: &Place, moved: usize, is_committed: bool) {
+fn die_after(place: &TestFolder, moved: usize, is_committed: bool) {
     let (scratch, target) = (place.at(".a.zvf-build-1"), place.at("a"));
     let store = scratch.join(SCRATCH_STORE);
     for (path, text) in [("m", "new"), ("1/m", "1"), ("1/c/2", "2"), ("0/links/+1/m", "+1")] {
@@ -156,12 +156,12 @@ fn die_after(place: &Place, moved: usize, is_committed: bool) {
 #[test]
 fn what_a_dead_process_added_and_did_not_commit_goes() {
     for moved in 0..=2 {
-        let place = Place::new();
+        let place = TestFolder::new();
         die_after(&place, moved, false);
         remove_leftovers(&Disk::default(), &place.at("a")).unwrap();
         assert_eq!(place.state(), (old(), 0), "{moved}");
     }
-    let place = Place::new();
+    let place = TestFolder::new();
     die_after(&place, 2, true);
     remove_leftovers(&Disk::default(), &place.at("a")).unwrap();
     assert_eq!(place.state(), (new(), 0));
@@ -169,7 +169,7 @@ fn what_a_dead_process_added_and_did_not_commit_goes() {
 
 #[test]
 fn names_that_others_took_since_stay() {
-    let place = Place::new();
+    let place = TestFolder::new();
     die_after(&place, 1, false);
     fs::rename(place.at("a/1"), place.at("b")).unwrap();
     place.write("a/1/m", "of somebody");

@@ -3,9 +3,9 @@
 use super::*;
 use crate::SharedStagingDir;
 
-struct Place(tempfile::TempDir);
+struct TestFolder(tempfile::TempDir);
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -49,7 +49,7 @@ fn disks() -> [Disk; 3] {
 #[test]
 fn a_relative_link_is_carried_over_as_the_file_to_which_it_leads() {
     use std::os::unix::fs::symlink;
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("aside", "cell");
     place.write("a/m", "1");
     symlink("../aside", place.at("a/x")).unwrap();
@@ -65,7 +65,7 @@ fn a_relative_link_is_carried_over_as_the_file_to_which_it_leads() {
 #[test]
 fn a_folder_is_replaced_as_a_whole_or_not_at_all() {
     for disk in disks() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let new = place.begin(&disk, StagingOptions::new("m"));
         new.put("m", &["1".into()]).unwrap();
         new.put("x/y", &["1".into()]).unwrap();
@@ -85,7 +85,7 @@ fn a_folder_is_replaced_as_a_whole_or_not_at_all() {
 #[test]
 fn whoever_changes_a_target_is_alone() {
     for disk in disks() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let _first = place.begin(&disk, StagingOptions::new("m"));
         let second = TargetLock::acquire(&disk, &place.at("a")).unwrap_err();
         assert!(matches!(second, PublishError::Busy { .. }), "{second}");
@@ -95,7 +95,7 @@ fn whoever_changes_a_target_is_alone() {
 
 #[test]
 fn what_was_changed_meanwhile_is_not_replaced() {
-    type Change = fn(&Place);
+    type Change = fn(&TestFolder);
     #[rustfmt::skip]
     let table: [(&str, Change, &str); 4] = [
         ("changed in place", |place| place.write("a/m", "by another"), "found one that was changed meanwhile"),
@@ -109,7 +109,7 @@ fn what_was_changed_meanwhile_is_not_replaced() {
     ];
     for disk in disks() {
         for (what, change, expected) in table {
-            let place = Place::new();
+            let place = TestFolder::new();
             place.write("a/m", "1");
             let new = place.begin(&disk, replacing());
             new.put("m", &["2".into()]).unwrap();
@@ -137,7 +137,7 @@ fn a_journal_that_begins_during_publication_keeps_its_store() {
     let options = StagingOptions { find_foreign: commit_to, ..replacing() };
     for disk in disks() {
         for is_shared in [false, true] {
-            let place = Place::new();
+            let place = TestFolder::new();
             place.write("a/m", "1");
             let published = if is_shared {
                 let (target, work) = (place.at("a"), place.at("work"));
@@ -159,7 +159,7 @@ fn a_journal_that_begins_during_publication_keeps_its_store() {
 
 #[test]
 fn a_store_that_was_replaced_since_a_shared_build_was_joined_stays() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a/m", "1");
     let (target, work) = (place.at("a"), place.at("work"));
     let check = |_target: &Path| Ok::<(), PublishError>(());
@@ -172,7 +172,7 @@ fn a_store_that_was_replaced_since_a_shared_build_was_joined_stays() {
 #[test]
 fn what_comes_out_is_what_was_to_be_replaced() {
     for disk in disks() {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("a/m", "1");
         place.write("new/m", "2");
         let identity = TargetIdentity::read(&place.at("a"), "m").unwrap();
@@ -192,7 +192,7 @@ fn files_of_nobody_are_carried_over() {
         Ok(names.filter(|name| path.join(name).exists()).collect())
     };
     let options = StagingOptions { find_foreign: foreign, ..replacing() };
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a/m", "1");
     place.write("a/notes.txt", "mine");
     let new = place.begin(&Disk::default(), options.clone());
@@ -214,7 +214,7 @@ fn files_of_nobody_are_carried_over() {
 #[test]
 fn modes_of_what_is_replaced_are_kept() {
     use std::os::unix::fs::PermissionsExt as _;
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a/m", "1");
     for (name, mode) in [("a", 0o2770), ("a/m", 0o660)] {
         fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -231,7 +231,7 @@ fn modes_of_what_is_replaced_are_kept() {
 
 #[test]
 fn nothing_is_visible_after_a_stop_and_nothing_is_cancelled_after_it_is() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let options = StagingOptions::new("m");
     let gate = options.gate.clone();
     let new = place.begin(&Disk::default(), options);
@@ -254,7 +254,7 @@ fn a_fault_at_any_call_leaves_the_gate_closed_where_something_may_be_visible() {
     for (replaces, whole) in [false, true].into_iter().flat_map(|r| disks().map(|disk| (r, disk))) {
         let old = if replaces { "1" } else { "" };
         let publish = |nth: usize, is_late: bool| {
-            let (place, options) = (Place::new(), replacing());
+            let (place, options) = (TestFolder::new(), replacing());
             if replaces {
                 place.write("a/m", old);
             }
@@ -292,7 +292,7 @@ fn a_fault_at_any_call_leaves_the_gate_closed_where_something_may_be_visible() {
 
 #[test]
 fn directories_that_were_made_go_with_what_was_not_published() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let target = place.at("x/y/a");
     let lock = TargetLock::acquire(&Disk::default(), &target).unwrap();
     let new = StagingDir::begin(lock, StagingOptions::new("m")).unwrap();
@@ -303,7 +303,7 @@ fn directories_that_were_made_go_with_what_was_not_published() {
 
 #[test]
 fn a_long_name_works_or_is_refused_at_once() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for len in [1, 200, 227, 228, 240, 251] {
         let target = place.at(&"n".repeat(len));
         let lock = TargetLock::acquire(&Disk::default(), &target).unwrap();

@@ -181,7 +181,7 @@ def divide(
     address, storage = _of(store, storage_options)
     args = [f"--by={text_of('by', by)}", *options({"half_open": half_open})]
     for box in boxes:
-        args.append("--box=" + ":".join(",".join(map(repr, corner)) for corner in corners("boxes", box)))
+        args.append("--bbox=" + ":".join(",".join(map(repr, corner)) for corner in corners("boxes", box)))
     said, _ = command("divide", address, address_of(folder)[0], *args, storage=storage, progress=progress)
     return {part["name"]: Dataset(part["store"], storage) for part in said["stores"]}
 

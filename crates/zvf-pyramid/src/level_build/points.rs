@@ -29,7 +29,7 @@ use crate::rows::{check_rows, row_number};
 use crate::shape::largest_error::ErrorLocation;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
-use crate::stale::{Part, Unit};
+use crate::stale::{LevelPart, Unit};
 
 impl KindSource<'_> {
     /// Builds points.
@@ -167,7 +167,7 @@ impl KindSource<'_> {
     async fn find_stored(
         &self,
         previous: &PreviousKind<'_>,
-        part: &Part,
+        part: &LevelPart,
     ) -> Result<Option<RetainedChunks>> {
         let [low, high] = &self.source.root().zarr_vectors.bounds;
         let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
@@ -201,7 +201,7 @@ impl KindSource<'_> {
     async fn take_kept_points(
         &self,
         previous: &PreviousKind<'_>,
-        part: &Part,
+        part: &LevelPart,
         lineage: &mut LineageWriter,
     ) -> Result<()> {
         let names = self.ordered_field_names().await?;

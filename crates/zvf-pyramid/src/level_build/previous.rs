@@ -35,13 +35,13 @@ use crate::batches::{order_fields, query_objects};
 use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::links::LineageWriter;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
-use crate::stale::{Changed, Part, Unit};
+use crate::stale::{Changed, LevelPart, Unit};
 
 /// A kind of an existing level that is reused in part.
 pub(super) struct PreviousKind<'a> {
     reader: &'a Reader,
     pub(super) level: LevelReader,
-    pub(super) part: &'a Part, // of the level below
+    pub(super) part: &'a LevelPart, // of the level below
     pub(super) farthest: LargestError,
     pub(super) retains: bool, // whether cells may stay as they are stored
 }
@@ -51,7 +51,7 @@ pub(super) struct Reused {
     pub(super) unit: Unit,
     pub(super) built: u64, // from the level below
     /// The part of the level that differs.
-    pub(super) part: Part,
+    pub(super) part: LevelPart,
     /// Chunks that are kept as stored and were not read.
     pub(super) stored: Option<RetainedChunks>,
 }
@@ -67,7 +67,7 @@ pub(super) struct RetainedChunks {
 pub(crate) struct Refusal {
     pub(super) why: &'static str,
     /// The part of the level that differs nevertheless, if known.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<LevelPart>,
 }
 
 /// Why a level was not built in one way: it must be built in another, or there is an error.
@@ -181,7 +181,7 @@ pub(super) struct CopiedObjects<'a> {
     kind: Kind,
     ids: BTreeSet<i64>,
     /// What differs in the level: other kept objects are rebuilt.
-    pub(super) part: Part,
+    pub(super) part: LevelPart,
     names: Vec<String>, // of vertex attributes, in order
 }
 

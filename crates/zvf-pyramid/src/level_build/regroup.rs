@@ -21,16 +21,16 @@ use zvf_format::fragment::Fragment;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
 use zvf_query::{Order, Query};
-use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder};
+use zvf_write::{BlockSorter, PairReader, Pairs, SortedBlock, SortedBlocks, SpillFolder};
 
 use super::KindSource;
-use crate::batches::{has_same_columns, new_batch, split_off_places};
+use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
 use crate::rows::{check_rows, chunk_of_place, row_of_place};
 
 /// Chains in the order of their ids.
 pub(super) struct Regrouped {
-    blocks: Blocks,
+    blocks: SortedBlocks,
     like: Batch, // has the columns of a block
 }
 
@@ -203,7 +203,7 @@ impl Regrouped {
             .collect();
         let (mut offsets, mut objects) = (Vec::new(), Vec::new());
         let (mut rows, mut last) = (0_usize, None);
-        while let Some(Block { key: (chain, _), bytes }) = self.blocks.head() {
+        while let Some(SortedBlock { key: (chain, _), bytes }) = self.blocks.head() {
             if last != Some(chain) {
                 if objects.len() == max_chains {
                     break;
@@ -231,7 +231,7 @@ impl Regrouped {
         let positions = made.next().expect("positions come first");
         let fields = self.like.fields().iter().zip(made);
         let fields = fields.map(|(field, column)| field.with_column(column));
-        let batch = new_batch(self.like.kind(), positions, fields, None)?;
+        let batch = Batch::new(self.like.kind(), positions).with_fields(fields)?;
         split_off_places(batch.with_parts(Parts::new(offsets, objects)?)?).map(Some)
     }
 }

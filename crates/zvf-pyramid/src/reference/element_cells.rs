@@ -11,7 +11,7 @@ use zvf_format::key::Offsets;
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{
-    ArrayAttributes as _, Fragments, LinkAttribute, LinkSegment, LinksFamily,
+    ArrayAttributes as _, FragmentsAttrs, LinkColumnAttrs, LinksFamily, SegmentAttrs,
 };
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::Elements;
@@ -61,7 +61,7 @@ pub(super) async fn write(
         }
         // The records within each chunk are one fragment, as in the reference.
         if segment.offsets.are_zero() {
-            let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
+            let says = FragmentsAttrs::new("link_fragments", Vec::new()).to_attributes();
             write_cells(target, segment, ("link_fragments", says), |cell| {
                 let mut index = FragmentIndexBuilder::new();
                 index.push_range(0, to_u64(cell.len()))?;
@@ -130,7 +130,7 @@ async fn write_cells(
 async fn write_links(target: &Target<'_>, policy: &LinkPolicy, segment: &Segment) -> Result<()> {
     let inside = segment.offsets.are_zero();
     let width = to_u64(policy.link_width());
-    let says = LinkSegment::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
+    let says = SegmentAttrs::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
     let path = format!("links/0/{}", segment.offsets);
     let shape = policy.row_shape(LinkInteger::I64, inside);
     write_cells(target, segment, (&path, says.to_attributes()), |cell| {
@@ -161,7 +161,7 @@ async fn describe(
     let document = GroupDoc::new(family.to_attributes());
     target.build.group(&target.path("links/0"), &document).await?;
     for field in elements.fields() {
-        let family = LinkAttribute::family(&field.name, 0, Some(logical));
+        let family = LinkColumnAttrs::family(&field.name, 0, Some(logical));
         let document = GroupDoc::new(family.to_attributes());
         let path = target.path(&format!("link_attributes/{}/0", field.name));
         target.build.group(&path, &document).await?;

@@ -18,7 +18,7 @@ use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::read::read_attributes;
-use crate::batches::{gather_fields, new_elements, split_off_places};
+use crate::batches::{gather_fields, split_off_places};
 use crate::error::unsupported_error;
 use crate::levels::is_explicit;
 use crate::rows::{Buckets, chunk_of_place, lookup, row_number, row_of_place};
@@ -154,7 +154,8 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
         if usize_from_u32(parents[*a]) == *b { [*a, *b] } else { [*b, *a] }
     });
     let numbers: Vec<u32> = tree_edges.iter().map(|(number, _)| *number).collect();
-    new_elements(2, ends.collect(), gather_fields(edges.fields(), &numbers))
+    let fields = gather_fields(edges.fields(), &numbers);
+    Ok(Elements::new(2, ends.collect())?.with_fields(fields)?)
 }
 
 /// Returns the parent of each vertex, given its neighbours; breadth first from `roots`, then from

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Object;
-use zvf_model::{Field, Kind, LevelId, LevelReader, Members, ObjectId};
+use zvf_model::{Column, Field, Kind, LevelId, LevelReader, Members, ObjectId};
 use zvf_store::{Caching, Store};
 use zvf_write::GroupTable;
 
@@ -25,7 +25,6 @@ use super::elements::SourceElements;
 use super::read::read_attributes;
 use super::write::{FullReport, Target};
 use crate::clusters::Clusters;
-use crate::columns::join;
 use crate::groups::{self, Group};
 use crate::rule::Aggregation;
 
@@ -60,7 +59,8 @@ impl FullContent {
             if cells.is_empty() {
                 continue;
             }
-            let column = join(&cells.iter().collect::<Vec<_>>());
+            let rows = cells.iter().map(|cell| 0..cell.len()).enumerate();
+            let column = Column::pick(&cells.iter().collect::<Vec<_>>(), rows);
             let attributes = read_attributes(store, &format!("0/vertex_attributes/{name}")).await?;
             columns.push(DescribedColumn { field: attribute.field(column), attributes });
         }

@@ -11,7 +11,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::ChunkShape;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::num::{checked_product, saturating_i64, saturating_usize, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, Fragments, ObjectIndex, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, FragmentsAttrs, IndexAttrs, Vertices};
 use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
@@ -90,7 +90,7 @@ pub(super) async fn level(target: &Target<'_>, more: Option<&FullReport>) -> Res
         Ok(values.iter().flat_map(|x| x.to_le_bytes()).collect())
     };
     target.write_chunks("vertices", vertices, positions).await?;
-    let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let fragments = FragmentsAttrs::new("vertex_fragments", Vec::new()).to_attributes();
     let one_each = |rows: Range<usize>| {
         let mut index = FragmentIndexBuilder::new();
         (0..to_u64(rows.len())).try_for_each(|row| index.push_range(row, 1))?;
@@ -150,7 +150,7 @@ async fn objects(target: &Target<'_>, ids: &[i64]) -> Result<()> {
     rows.finish(|_| {}).await?;
     let values: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     target.dense("object_index/object_ids", DensePlan::new(Dtype::INT64), &values).await?;
-    let index = ObjectIndex::new(to_u64(level.objects()), present, rank, ids.is_sorted());
+    let index = IndexAttrs::new(to_u64(level.objects()), present, rank, ids.is_sorted());
     build.group(&target.path("object_index"), &GroupDoc::new(index.to_attributes())).await
 }
 

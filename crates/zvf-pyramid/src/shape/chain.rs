@@ -11,7 +11,6 @@ use zvf_model::{Batch, Parts};
 
 use super::largest_error::{ErrorLocation, LargestError};
 use super::{Coarsened, Rules, Segment, keep_heads};
-use crate::batches::new_batch;
 use crate::columns::Points;
 use crate::rows::{NONE, row_number};
 
@@ -61,9 +60,7 @@ pub(crate) fn simplify_chains(
         objects.push(part.object);
     }
     // The parts already give the owners.
-    let (positions, fields) = (batch.positions().clone(), batch.fields().to_vec());
-    let made =
-        keep_heads(&new_batch(batch.kind(), positions, fields, None)?, heads, vertex_map, rules)?;
+    let made = keep_heads(&batch.clone().without_objects(), heads, vertex_map, rules)?;
     let batch = made.batch.with_parts(Parts::new(offsets, objects)?)?;
     Ok(Coarsened { batch, farthest, ..made })
 }

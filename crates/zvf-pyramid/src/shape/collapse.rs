@@ -22,7 +22,6 @@ use super::net::Net;
 use super::quadric::subtract;
 use super::triangle::{bounds, midpoint};
 use super::{Coarsened, Rules, merge_batch};
-use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::Points;
 use crate::error::unsupported_error;
@@ -120,7 +119,7 @@ fn coarse_elements(
         }
     }
     let clusters = Clusters::new(&same, usize_from_u32(next));
-    new_elements(3, rows, rules.element_fields(elements, &clusters)?)
+    Ok(Elements::new(3, rows)?.with_fields(rules.element_fields(elements, &clusters)?)?)
 }
 
 /// Returns how far the old and the new surface may lie from each other; `heads` gives the new

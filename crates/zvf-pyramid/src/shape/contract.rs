@@ -12,7 +12,6 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::points::cell_of;
 use super::{Coarsened, Rules, merge_to_means};
-use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::Points;
 use crate::rows::{NONE, row_number};
@@ -84,7 +83,8 @@ pub(crate) fn map_elements(
         same.push(number);
     }
     let clusters = Clusters::new(&same, numbers.len());
-    new_elements(elements.width(), rows, rules.element_fields(elements, &clusters)?)
+    let fields = rules.element_fields(elements, &clusters)?;
+    Ok(Elements::new(elements.width(), rows)?.with_fields(fields)?)
 }
 
 /// Returns the canonical order of ends: sorted for an edge without direction, rotated to the lowest

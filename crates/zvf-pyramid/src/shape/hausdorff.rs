@@ -69,7 +69,7 @@ pub(super) fn directed_hausdorff_bound(
 /// needed if it is hardly above `floor`; and the floor, raised to the squared distances of measured
 /// points.
 fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
-    let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
+    let first = TrianglePiece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = BoundSearch { surface, max_sq: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(piece) = look.open.pop() {
@@ -80,7 +80,7 @@ fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64,
 
 /// A part of a triangle that is still to be bounded.
 #[derive(Debug)]
-struct Piece {
+struct TrianglePiece {
     face: Face,
     halved: u32,  // the number of halvings that made it
     crowd: usize, // the number of triangles near the part that was halved
@@ -92,14 +92,14 @@ struct BoundSearch<'a> {
     max_sq: f64,
     floor: f64,
     room: u64, // how many pairs of a face and a triangle may still be looked at
-    open: Vec<Piece>,
+    open: Vec<TrianglePiece>,
 }
 
 impl BoundSearch<'_> {
     /// Bounds the distance of a piece; `near`, `left` and `rest` are reused buffers.
     fn bound_piece(
         &mut self,
-        piece: &Piece,
+        piece: &TrianglePiece,
         near: &mut Vec<MeasuredTriangle>,
         [left, rest]: [&mut Vec<Face>; 2],
     ) {
@@ -128,7 +128,7 @@ impl BoundSearch<'_> {
         for face in left.drain(..) {
             let farther = |max_sq: f64, at: &[f64; 3]| max_sq.max(self.surface.distance_sq(*at));
             self.floor = face.corners().iter().fold(self.floor, farther);
-            let left = Piece { face, ..*piece };
+            let left = TrianglePiece { face, ..*piece };
             if self.floor > limit {
                 self.open.push(left);
             } else {
@@ -137,10 +137,10 @@ impl BoundSearch<'_> {
         }
     }
 
-    fn halve(&mut self, piece: &Piece, crowd: usize) {
+    fn halve(&mut self, piece: &TrianglePiece, crowd: usize) {
         self.room = self.room.saturating_sub(1);
         let halved = piece.halved + 1;
-        self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
+        self.open.extend(piece.face.halves().map(|face| TrianglePiece { face, halved, crowd }));
     }
 
     /// Removes the parts of a face that are at most `limit` from one of `triangles`, and puts the

@@ -34,7 +34,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field};
 
 use self::largest_error::LargestError;
-use crate::batches::{count_elements, new_batch};
+use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
 use crate::columns::{Points, counts, distance_sq, gather};
 use crate::rows::row_number;
@@ -128,7 +128,9 @@ fn merge_batch(
     let head =
         |objects: &[_]| clusters.heads().iter().map(|row| objects[usize_from_u32(*row)]).collect();
     let fields = rules.vertex_fields(batch, clusters, is_merged)?;
-    new_batch(batch.kind(), positions, fields, batch.vertex_objects().map(head))
+    let merged = Batch::new(batch.kind(), positions).with_fields(fields)?;
+    let Some(objects) = batch.vertex_objects() else { return Ok(merged) };
+    Ok(merged.with_vertex_objects(head(objects))?)
 }
 
 /// Merges each of `count` clusters of vertices into one at their weighted mean, without elements.

@@ -70,7 +70,7 @@ pub(crate) async fn refusal(address: &str, options: &Options) -> Error {
 
 /// Returns a line for each fault that the validator finds: severity, rule and path.
 pub(crate) async fn list_findings(address: &str) -> Vec<String> {
-    let (options, observer) = (zvf_validate::Options::default(), Observer::default());
+    let (options, observer) = (zvf_validate::Checks::default(), Observer::default());
     let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
     let faults = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
     faults

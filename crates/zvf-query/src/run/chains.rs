@@ -29,10 +29,10 @@ use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::check_extent;
 
 /// A fragment of a chunk.
-type Place = (ChunkKey, u64);
+type FragmentAt = (ChunkKey, u64);
 
 /// The first and the last vertex of fragments; `None` for empty ones.
-type Ends = HashMap<Place, [Option<Point>; 2]>;
+type Ends = HashMap<FragmentAt, [Option<Point>; 2]>;
 
 impl Context {
     /// Returns the rows of objects that can be in the region, ascending, without duplicates; `None`
@@ -119,7 +119,7 @@ impl Context {
         &self,
         wanted: &[(ChunkKey, BTreeSet<u64>)],
         ends_only: bool,
-    ) -> Result<(Vec<(usize, Place, Vec<Piece>)>, Vec<LoadedRows>)> {
+    ) -> Result<(Vec<(usize, FragmentAt, Vec<Piece>)>, Vec<LoadedRows>)> {
         let keys: Vec<ChunkKey> = wanted.iter().map(|(key, _)| *key).collect();
         let (mut rows, mut all, mut found) = (Vec::new(), Pieces::default(), Vec::new());
         let indexes = self.level.fragments(&keys).await;
@@ -163,7 +163,7 @@ impl Context {
         mut ends: Ends,
     ) -> Result<Vec<u64>> {
         let axes = self.level.axes();
-        let mut steps: Vec<(Place, Place, u64)> = Vec::new();
+        let mut steps: Vec<(FragmentAt, FragmentAt, u64)> = Vec::new();
         let mut unknown: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
         for manifest in manifests {
             for (a, b) in manifest.steps() {
@@ -191,7 +191,7 @@ impl Context {
             let chain = Chain::new(&pieces, &loaded, axes);
             ends.insert(place, [chain.end(false), chain.end(true)]);
         }
-        let end = |place: &Place, which: usize| ends.get(place).and_then(|ends| ends[which]);
+        let end = |place: &FragmentAt, which: usize| ends.get(place).and_then(|ends| ends[which]);
         steps.retain(|(a, b, _)| match (end(a, 1), end(b, 0)) {
             (Some(a), Some(b)) => {
                 let (a, b) = (&a[..axes], &b[..axes]);
@@ -203,7 +203,7 @@ impl Context {
     }
 
     /// Returns the extent of one end of a step: a point, or the whole chunk.
-    fn extent(&self, ends: &Ends, place: &Place, which: usize) -> (Point, Point) {
+    fn extent(&self, ends: &Ends, place: &FragmentAt, which: usize) -> (Point, Point) {
         if let Some(point) = ends.get(place).and_then(|ends| ends[which]) {
             return (point, point);
         }

@@ -41,7 +41,7 @@ use zvf_format::{Class, FormatError};
 use zvf_model::{Kind, LinkFamily, ObjectId};
 use zvf_store::{Caching, KeyTable, Notice};
 
-use crate::answer::{Missing, Plan};
+use crate::answer::{Missing, QueryPlan};
 use crate::level_cache::LevelCache;
 use crate::mode::Mode;
 use crate::query::{Columns, Query};
@@ -276,9 +276,9 @@ impl Context {
     }
 
     /// Plans the query.
-    pub(crate) async fn plan(&self) -> Result<Plan> {
+    pub(crate) async fn plan(&self) -> Result<QueryPlan> {
         let candidates = self.filter_places(self.candidates()).await?;
-        let mut plan = Plan {
+        let mut plan = QueryPlan {
             level: self.level.level(),
             kind: self.kind,
             mode: self.query.region.as_ref().map(|_| self.mode),

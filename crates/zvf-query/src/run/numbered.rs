@@ -21,7 +21,7 @@ use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Elements, Kind};
 
 use super::elements::{Answered, ElementKeys};
-use super::{Context, Purpose, Units, contexts, join, lock};
+use super::{Context, Purpose, Units, contexts, lock};
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -114,8 +114,8 @@ impl VertexNumbers {
         let none = Elements::new(2, Vec::new())?;
         let elements = batch.elements().unwrap_or(&none);
         let all = (0..elements.len()).map(|at| (0, at));
-        let elements = join::pick_elements(&[elements], all, |_, row| numbers[row])?;
-        Ok(NumberedPart { vertices: join::pick_vertices(&[batch], &new)?, elements })
+        let elements = Elements::pick(&[elements], all, |_, row| numbers[row])?;
+        Ok(NumberedPart { vertices: Batch::pick(&[batch], new.into_iter())?, elements })
     }
 
     /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the

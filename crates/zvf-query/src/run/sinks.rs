@@ -134,7 +134,7 @@ async fn collect(context: &Arc<Context>) -> Result<(Batch, Counts)> {
     let mut truncated = truncated.await?;
     let mut batch = match all_keys.as_slice() {
         [] => join::join_batches(context, batches).await?,
-        keys => join::merge_elements(context, &batches, keys).await?,
+        keys => join::merge_elements(context.kind, &batches, keys)?,
     };
     if batch.len() > max_rows {
         (batch, truncated) = (join::cut(&batch, max_rows)?, true);

@@ -23,7 +23,7 @@ use super::fetch::{Chunks, groups};
 use super::object_selection::is_owned;
 use super::runner::Runner;
 use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
-use crate::answer::Plan;
+use crate::answer::QueryPlan;
 use crate::mode::Mode;
 use crate::select::pieces::{ColumnAssembler, Pieces};
 use crate::select::runs::list_runs;
@@ -160,7 +160,7 @@ impl Context {
     }
 
     /// Adds the cost of the chunks at `places`.
-    pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<()> {
+    pub(super) async fn estimate(&self, places: &[u32], plan: &mut QueryPlan) -> Result<()> {
         let chunks = self.read_runs(places).await?;
         for chunk in &chunks {
             // Figures of a plan are upper bounds.

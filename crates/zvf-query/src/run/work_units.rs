@@ -5,7 +5,6 @@
 //! averages. If several are in progress, and for edges and faces, each is refined by the indexes of
 //! the cells that it reads. Collected chunks are read in groups anyway.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use zvf_model::{
 };
 use zvf_store::Partial;
 
-use super::elements::{Answered, Work};
+use super::elements::{Answered, LinkCell, Work};
 use super::fetch::groups;
 use super::{Context, Purpose, WorkUnit};
 use crate::error::BadQuery;
@@ -160,7 +159,11 @@ impl Context {
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
         let cells = match self.family().await? {
-            Some(family) => self.link_cells(&family, &self.link_ends(&chunks)).await?,
+            // Links that are stored with some chunks may end in any chunk.
+            Some(family) if self.query.links_of_chunks => {
+                self.link_cells(&family, &all_chunks(&self.chunks)).await?
+            }
+            Some(family) => self.link_cells(&family, &chunks).await?,
             None => Vec::new(),
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
@@ -171,14 +174,8 @@ impl Context {
         self.split(chunks, cells).await
     }
 
-    /// Returns the chunks in which links that matter for `chunks` may end.
-    pub(super) fn link_ends<'a>(&self, chunks: &'a [u32]) -> Cow<'a, [u32]> {
-        // Links that are stored with some chunks may end in any chunk.
-        if self.query.links_of_chunks { all_chunks(&self.chunks).into() } else { chunks.into() }
-    }
-
     /// Divides the work by the source of its cells, so that each element is in one part.
-    async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Coarse> {
+    async fn split(&self, chunks: Vec<u32>, cells: Vec<LinkCell>) -> Result<Coarse> {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let in_parts = |works| WorkUnit::Elements { works, whole: false };
         let Some(family) = self.family().await? else {
@@ -190,11 +187,11 @@ impl Context {
             by_source.entry(*place).or_default().chunks.push(*place);
         }
         let place_of = |key: &ChunkKey| self.chunks.find(key).map(index_u32);
-        for run in cells.chunk_by(|a, b| a.0 == b.0) {
-            let listed = family.segments()[run[0].0].cells().await?;
+        for run in cells.chunk_by(|a, b| a.segment == b.segment) {
+            let listed = family.segments()[run[0].segment].cells().await?;
             for cell in run {
-                let between = listed.chunks(cell.1)?;
-                let source = listed.source(cell.1).or_else(|| between.first().copied());
+                let between = listed.chunks(cell.place)?;
+                let source = listed.source(cell.place).or_else(|| between.first().copied());
                 let is_asked = self.links_asked(source.as_ref());
                 let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX); // those of no chunk together
                 if is_asked {

@@ -13,7 +13,7 @@ use crate::region::Region;
 
 /// The location of a stored vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct Spot {
     pub(crate) cell: u32,
     pub(crate) row: u32,
 }
@@ -21,8 +21,8 @@ pub(crate) struct Place {
 /// A vertex of a cut: a stored vertex, or a point between two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cut {
-    pub(crate) a: Place,
-    pub(crate) b: Place,
+    pub(crate) a: Spot,
+    pub(crate) b: Spot,
     /// The position between `a` and `b`: 0 is `a` itself.
     pub(crate) t: f64,
     /// The fragment of the nearer one.
@@ -35,14 +35,14 @@ impl Cut {
     }
 
     /// Returns the stored vertices of the point, and the weight of each.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = (Place, f64)> + use<> {
+    pub(crate) fn shares(&self) -> impl Iterator<Item = (Spot, f64)> + use<> {
         let between = self.t > 0.0;
         std::iter::once((self.a, 1.0 - self.t)).chain(between.then_some((self.b, self.t)))
     }
 
     /// Returns the stored vertex, or the nearer one of the two.
     pub(crate) const fn nearest_vertex(&self) -> Piece {
-        let Place { cell, row } = if self.t < 0.5 { self.a } else { self.b };
+        let Spot { cell, row } = if self.t < 0.5 { self.a } else { self.b };
         Piece { cell, start: row, len: 1, fragment: self.fragment }
     }
 }
@@ -50,7 +50,7 @@ impl Cut {
 /// A vertex and its fragment.
 #[derive(Clone, Copy, Debug)]
 struct Vertex {
-    place: Place,
+    place: Spot,
     fragment: u32,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Chain<'a> {
                 (open, is_left_out, last) = (false, false, None);
                 return false;
             };
-            let place = Place { cell: piece.cell, row };
+            let place = Spot { cell: piece.cell, row };
             let vertex = Vertex { place, fragment: piece.fragment };
             let current = &point[..self.axes];
             match &last {

@@ -5,7 +5,7 @@ use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
-use super::chain::Place;
+use super::chain::Spot;
 use super::loaded_rows::LoadedRows;
 use super::pieces::missing_row_error;
 use crate::error::BadQuery;
@@ -14,19 +14,19 @@ use crate::region::Region;
 /// A vertex interpolated from stored ones. The weights add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Blend {
-    pub(crate) weights: Vec<(Place, f64)>, // not empty
+    pub(crate) weights: Vec<(Spot, f64)>, // not empty
 }
 
 impl Blend {
     /// Returns the stored vertex if all of the weight is on one.
-    pub(crate) fn stored_place(&self) -> Option<Place> {
+    pub(crate) fn stored_place(&self) -> Option<Spot> {
         match self.weights.as_slice() {
             [(place, _)] => Some(*place),
             _ => None,
         }
     }
 
-    fn new(shares: impl Iterator<Item = (Place, f64)>) -> Self {
+    fn new(shares: impl Iterator<Item = (Spot, f64)>) -> Self {
         Self { weights: shares.filter(|(_, share)| *share != 0.0).collect() }
     }
 }
@@ -34,7 +34,7 @@ impl Blend {
 /// Adds the parts of an edge that are in the region, as pairs.
 pub(crate) fn clip_edge(
     region: &Region,
-    ends: &[Place],
+    ends: &[Spot],
     points: &[&[f64]],
     out: &mut Vec<Vec<Blend>>,
 ) {
@@ -56,7 +56,7 @@ pub(crate) fn clip_edge(
 /// When the region is a ball.
 pub(crate) fn clip_face(
     region: &Region,
-    ends: &[Place],
+    ends: &[Spot],
     points: &[&[f64]],
     out: &mut Vec<Vec<Blend>>,
 ) -> Result<()> {
@@ -76,7 +76,7 @@ pub(crate) fn clip_face(
 
 /// Returns the values of a column at vertices between stored ones, given the weight of each stored
 /// vertex: floats are interpolated, others taken from the vertex with the largest weight.
-pub(crate) fn interpolate_column<S: IntoIterator<Item = (Place, f64)>>(
+pub(crate) fn interpolate_column<S: IntoIterator<Item = (Spot, f64)>>(
     vertices: impl Iterator<Item = S>,
     loaded: &[LoadedRows],
     dtype: Dtype,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use arrow_ipc::reader::StreamReader;
 use zvf::convert::Format;
-use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::convert::write::{self, FormatOptions, Target};
 use zvf::export::Export;
 use zvf::model::flow::flow;
 
@@ -60,7 +60,7 @@ async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>)
     let mut export = Export::open(&zvf::Reader::new(store), zvf::Query::all(), None).await?;
     let mut losses = write::find_losses(&export.header, format)?;
     let mut out = Cursor::new(Vec::new());
-    let mut sink = write::open(format, Target::file(&mut out), &WriteOptions::default())?;
+    let mut sink = write::open(format, Target::file(&mut out), &FormatOptions::default())?;
     flow(&mut export, &mut *sink, &mut |_| ControlFlow::Continue(())).await?;
     losses.extend(sink.finish()?.losses);
     Ok((out.into_inner(), losses.iter().map(ToString::to_string).collect()))

@@ -24,11 +24,11 @@ pub(super) struct ChunkSink<R> {
     pub(super) key: Key,
     names: ChunkKeyEncoding,
     is_sharded: bool,
-    state: Mutex<State<R>>,
+    state: Mutex<SinkState<R>>,
 }
 
 #[derive(Debug)]
-struct State<R> {
+struct SinkState<R> {
     shards: Option<Shards>,
     finished: bool,
     written: Written<R>,
@@ -50,7 +50,7 @@ impl<R: Default> ChunkSink<R> {
         shards: Option<Shards>,
     ) -> Self {
         let is_sharded = shards.is_some();
-        let state = State { shards, finished: false, written: Written::default() };
+        let state = SinkState { shards, finished: false, written: Written::default() };
         Self { build, key, names, is_sharded, state: Mutex::new(state) }
     }
 
@@ -126,7 +126,7 @@ impl<R: Default> ChunkSink<R> {
     }
 }
 
-impl<R> State<R> {
+impl<R> SinkState<R> {
     fn check_open(&self) -> Result<()> {
         if !self.finished {
             return Ok(());

@@ -17,7 +17,7 @@ use super::upload::Uploads;
 use super::{Build, BuildOptions};
 use crate::docs::DOCUMENT;
 use crate::error::WithOp as _;
-use crate::source::{Place, check_folders, run_blocking, url};
+use crate::source::{Address, check_folders, run_blocking, url};
 
 impl Build {
     /// Joins the build of the store at `address`. Several processes each write some of the cells,
@@ -66,8 +66,8 @@ impl Build {
     /// As [`begin`](Self::begin), but objects below the prefix are not an error.
     #[boxed]
     pub async fn join(address: &str, work: &Path, options: BuildOptions) -> Result<Self> {
-        match Place::parse(address)? {
-            Place::Directory(path) => {
+        match Address::parse(address)? {
+            Address::Directory(path) => {
                 check_folders(&path)?;
                 let (work, join_options) = (work.to_owned(), options.clone());
                 let join = move || {
@@ -77,12 +77,12 @@ impl Build {
                 let work = run_blocking("write", join).await??;
                 Ok(Self::new(Site::Common(Arc::new(work)), &options))
             }
-            Place::Remote(scheme, url, path) => {
+            Address::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
                 let prefix = backend.prefix.as_ref();
                 Self::join_object_store(backend.store, prefix, work, &options).await
             }
-            Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
+            Address::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
     }
 

@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 use zvf_error::Result;
 use zvf_publish::{
-    Disk, Leftover, SharedStagingDir, hidden_sibling, list_leftovers, remove_leftovers,
+    Disk, SharedStagingDir, StagedLeftover, hidden_sibling, list_leftovers, remove_leftovers,
     resolve_target,
 };
 
 use super::Build;
 use crate::docs::DOCUMENT;
 use crate::error::WithOp as _;
-use crate::source::Place;
+use crate::source::Address;
 
 impl Build {
     /// Lists leftovers next to a store at `address`, including those that running processes use.
@@ -43,8 +43,8 @@ impl Build {
     /// assert_eq!(Build::list_leftovers(&address)?.len(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
+    pub fn list_leftovers(address: &str) -> Result<Vec<StagedLeftover>> {
+        let Address::Directory(path) = Address::parse(address)? else { return Ok(Vec::new()) };
         list_leftovers(&Disk::default(), &path).with_op("list")
     }
 
@@ -105,14 +105,14 @@ impl Build {
     ///
     /// When `address` is invalid, or the parent folder cannot be listed.
     pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
+        let Address::Directory(path) = Address::parse(address)? else { return Ok(Vec::new()) };
         remove_leftovers(&Disk::default(), &path).with_op("write")
     }
 }
 
 /// Looks at the directory of a store; `None` for a URL.
 fn look<T>(address: &str, look: impl FnOnce(&Path) -> io::Result<T>) -> Result<Option<T>> {
-    let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+    let Address::Directory(path) = Address::parse(address)? else { return Ok(None) };
     let seen = resolve_target(&path).and_then(|target| look(&target));
     seen.map(Some).with_op("open")
 }

@@ -20,19 +20,19 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The memory limit of one build; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct MemoryLimiter(Arc<Shared>);
+pub(crate) struct MemoryLimiter(Arc<SharedLimiter>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedLimiter {
     cap: u64,
     waits: bool,
-    state: Mutex<State>,
+    state: Mutex<Usage>,
     freed: Condvar,
     freed_for_tasks: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Usage {
     held: u64,
     leaving: u64, // the part of it that is released by itself
 }
@@ -40,7 +40,7 @@ struct State {
 impl MemoryLimiter {
     pub(crate) fn new(cap: u64, waits: bool) -> Self {
         let (state, freed_for_tasks) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
+        Self(Arc::new(SharedLimiter { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
     }
 
     /// Acquires `bytes` that stay until the caller releases them.
@@ -99,13 +99,13 @@ impl MemoryLimiter {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedLimiter {
+    fn state(&self) -> MutexGuard<'_, Usage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Blocks this thread while `is_full` holds.
-    fn wait(&self, is_full: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait(&self, is_full: impl Fn(&Usage) -> bool) -> MutexGuard<'_, Usage> {
         let state = self.state();
         if !is_full(&state) {
             return state;
@@ -129,14 +129,14 @@ impl Shared {
         self.state()
     }
 
-    fn enter(self: &Arc<Self>, mut state: MutexGuard<'_, State>, bytes: u64) -> MemoryPermit {
+    fn enter(self: &Arc<Self>, mut state: MutexGuard<'_, Usage>, bytes: u64) -> MemoryPermit {
         state.held += bytes;
         state.leaving += bytes;
         MemoryPermit { room: Arc::clone(self), bytes, leaving: true }
     }
 }
 
-impl State {
+impl Usage {
     /// Returns whether `bytes` of an object in flight must wait for other objects in flight.
     const fn is_full(&self, bytes: u64, cap: u64) -> bool {
         self.leaving > 0 && self.held + bytes > cap
@@ -153,7 +153,7 @@ fn is_worker() -> bool {
 /// A permit for bytes, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryPermit {
-    room: Arc<Shared>,
+    room: Arc<SharedLimiter>,
     bytes: u64,
     leaving: bool,
 }

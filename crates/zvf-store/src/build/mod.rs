@@ -74,7 +74,7 @@ use crate::key::Key;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::source::remote::Created;
-use crate::source::{Backend, Place, Remote, check_folders, run_blocking, url};
+use crate::source::{Address, Backend, Remote, check_folders, run_blocking, url};
 use crate::sync::lock;
 
 /// Options of a build.
@@ -158,10 +158,10 @@ impl Default for BuildOptions {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Build(Arc<Inner>);
+pub struct Build(Arc<BuildState>);
 
 #[derive(Debug)]
-struct Inner {
+struct BuildState {
     place: Site,
     room: MemoryLimiter,
     nodes: NodeNames,
@@ -181,8 +181,8 @@ impl Build {
     /// otherwise when the location cannot be written.
     #[boxed]
     pub async fn begin(address: &str, options: BuildOptions) -> Result<Self> {
-        match Place::parse(address)? {
-            Place::Directory(path) => {
+        match Address::parse(address)? {
+            Address::Directory(path) => {
                 check_folders(&path)?;
                 let begin_options = options.clone();
                 let begin = move || local::begin(&path, &begin_options);
@@ -194,11 +194,11 @@ impl Build {
                 }
                 Ok(build)
             }
-            Place::Remote(scheme, url, path) => {
+            Address::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
                 Self::in_object_store(backend.store, backend.prefix.as_ref(), options).await
             }
-            Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
+            Address::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
     }
 
@@ -233,7 +233,7 @@ impl Build {
     }
 
     fn new(place: Site, options: &BuildOptions) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(BuildState {
             room: MemoryLimiter::new(options.store.in_flight_bytes(), place.may_wait()),
             place,
             nodes: NodeNames::default(),
@@ -253,7 +253,7 @@ impl Build {
     /// [`Class::Conflict`] while another process changes the store; otherwise when the location
     /// cannot be written.
     pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+        let Address::Directory(path) = Address::parse(address)? else { return Ok(None) };
         Ok(Some(TargetLock::acquire(disk, &path)?))
     }
 
@@ -265,7 +265,7 @@ impl Build {
     /// As for [`begin`](Self::begin) of a build with these options.
     #[cfg(feature = "local")]
     pub fn stage(address: &str, options: &BuildOptions) -> Result<Option<StagingDir>> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+        let Address::Directory(path) = Address::parse(address)? else { return Ok(None) };
         Ok(Some(local::begin(&path, options)?))
     }
 

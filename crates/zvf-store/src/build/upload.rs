@@ -51,20 +51,20 @@ use crate::sync::lock;
 pub(crate) struct Uploads {
     remote: Remote,
     runtime: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<SharedUpload>,
     claim: Option<Claim>, // none when a store that many processes build was there already
     work: Option<PathBuf>, // others build the same store: their folder, where its root document is written down first
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedUpload {
+    state: Mutex<UploadState>,
     settled: Notify,
     hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct UploadState {
     under_way: usize,
     failure: Option<Error>,
     /// Name and length, hashed, of each object that may have arrived, and whether it has.
@@ -289,7 +289,7 @@ fn runtime() -> Result<Handle> {
 /// Waits until nothing is in progress. Then removes the sent objects, unless they form a store by
 /// now or another build has the prefix, and releases the prefix. The next build removes anything
 /// that remains.
-async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
+async fn remove(remote: &Remote, shared: &SharedUpload, claim: &Claim) -> Result<()> {
     shared.wait_until_idle().await;
     let (is_asked, is_empty) = {
         let state = shared.state();
@@ -313,7 +313,7 @@ async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
     claim.release().await
 }
 
-async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
+async fn remove_sent(remote: &Remote, shared: &SharedUpload, claim: &Claim) -> Result<()> {
     claim.verify().await?;
     if remote.read(&root_document()?).await?.is_some() {
         return Ok(());
@@ -396,7 +396,7 @@ fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
     }
 }
 
-impl Shared {
+impl SharedUpload {
     /// Waits until nothing is in progress.
     async fn wait_until_idle(&self) {
         loop {
@@ -427,14 +427,14 @@ impl Shared {
         self.state().sent.contains_key(&hash)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UploadState> {
         lock(&self.state)
     }
 }
 
 /// One object in flight; its state is settled however the upload ends.
 struct Upload {
-    shared: Arc<Shared>,
+    shared: Arc<SharedUpload>,
     _permit: MemoryPermit,
 }
 

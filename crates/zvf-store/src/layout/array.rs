@@ -23,8 +23,8 @@ use crate::cache::Answer;
 use crate::cache::Caching;
 use crate::codec::{Caps, Chain, Coding, Items, Job, Packing, decode_many};
 use crate::key::Key;
-use crate::shared::Shared;
-use crate::source::{Get, GetAnswer, Source, Version};
+use crate::shared::Handle;
+use crate::source::{Get, GetAnswer, Origin, Version};
 
 /// The locations and the coding of the chunks of one array.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct ChunkArray {
 
 /// The location of the bytes of a chunk.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Located {
     pub(crate) key: Key,
     /// The span of the object, and the version that it belongs to; `None` for the whole object.
     pub(crate) span: Option<(Range<u64>, Version)>,
@@ -46,7 +46,7 @@ pub(crate) struct Place {
     indexed: Option<(Arc<Spans>, usize)>,
 }
 
-impl Place {
+impl Located {
     /// Returns the location of a whole object.
     pub(super) fn object(key: Key) -> Self {
         Self { key, span: None, indexed: None }
@@ -126,7 +126,7 @@ impl Place {
 }
 
 /// A chunk that was read: its location and its stored bytes.
-pub(crate) type Stored = Option<(Place, Bytes)>;
+pub(crate) type Stored = Option<(Located, Bytes)>;
 
 impl ChunkArray {
     /// Returns the array of `doc`, whose chunks contain variable-length items; `what` is their
@@ -162,10 +162,10 @@ impl ChunkArray {
     /// those with a slot in `slots`.
     pub(crate) async fn get_many(
         &self,
-        shared: &Shared,
+        shared: &Handle,
         (indexes, slots): (&[Vec<u64>], &[Option<u64>]),
         caps: Caps,
-        finish: impl Fn(Place, Bytes) -> Result<Bytes>,
+        finish: impl Fn(Located, Bytes) -> Result<Bytes>,
     ) -> Vec<Answer> {
         let finish = &finish;
         let fetch = |missing: Vec<usize>| async move {
@@ -181,11 +181,11 @@ impl ChunkArray {
     /// from their shard.
     pub(crate) async fn places(
         &self,
-        source: &Source,
+        source: &Origin,
         chunk_indexes: &[impl AsRef<[u64]>],
-    ) -> Vec<Result<Option<Place>>> {
+    ) -> Vec<Result<Option<Located>>> {
         let Some(shards) = &self.shards else {
-            let whole = |index: &[u64]| Ok(Some(Place::object(self.object(index)?)));
+            let whole = |index: &[u64]| Ok(Some(Located::object(self.object(index)?)));
             return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
         };
         // Neighbours are usually in one shard.
@@ -210,7 +210,7 @@ impl ChunkArray {
         let place = |(shard, inner): &(usize, usize)| match &indexes[*shard] {
             Ok((_, None)) => Ok(None),
             Err(error) => Err(error.clone()),
-            Ok((key, Some(spans))) => Ok(spans.get(*inner).map(|span| Place {
+            Ok((key, Some(spans))) => Ok(spans.get(*inner).map(|span| Located {
                 key: key.clone(),
                 span: Some((span, spans.version.clone())),
                 indexed: Some((Arc::clone(spans), *inner)),
@@ -221,7 +221,7 @@ impl ChunkArray {
 
     async fn spans(
         &self,
-        source: &Source,
+        source: &Origin,
         shards: &Shards,
         shard: &[u64],
     ) -> Result<(Key, Option<Arc<Spans>>)> {
@@ -243,7 +243,7 @@ impl ChunkArray {
     /// are kept.
     pub(crate) async fn read_stored(
         &self,
-        source: &Source,
+        source: &Origin,
         chunk_indexes: &[impl AsRef<[u64]>],
         caching: Caching,
     ) -> Vec<Result<Stored>> {
@@ -262,7 +262,7 @@ impl ChunkArray {
     /// location.
     pub(crate) async fn chunks(
         &self,
-        source: &Source,
+        source: &Origin,
         chunk_indexes: &[impl AsRef<[u64]>],
         caps: Caps,
         caching: Caching,

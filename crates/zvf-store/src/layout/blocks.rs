@@ -19,16 +19,16 @@ use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::array::{Place, answer_each};
+use super::array::{Located, answer_each};
 use super::part::{PartRequest, past_end_error, past_payload_error, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
 use crate::codec::{Blocks, Scratch, header_len, spread};
-use crate::shared::Shared;
+use crate::shared::Handle;
 use crate::source::{Get, GetAnswer, Version};
 
 /// Returns the bytes that each of `asks` requests, counted from the start of the payload.
 pub(super) async fn read_by_block<'a>(
-    shared: &Shared,
+    shared: &Handle,
     asks: &[PartRequest<'a>],
 ) -> Vec<Result<Option<Vec<Bytes>>>> {
     let header = iter::once(0..Blocks::HEADER_BYTES);
@@ -66,7 +66,7 @@ pub(super) async fn read_by_block<'a>(
 
 /// A chunk between two stages.
 struct Chunk<'a, T> {
-    place: &'a Place,
+    place: &'a Located,
     ranges: &'a [Range<u64>],
     /// The spans to read next.
     asked: Vec<Range<u64>>,
@@ -83,7 +83,7 @@ type Fetched<'a, T> = Result<Option<(Chunk<'a, T>, Vec<Bytes>)>>;
 
 /// Reads the spans of all chunks. All that is read of a chunk must be of one version.
 async fn fetch<'a, T>(
-    shared: &Shared,
+    shared: &Handle,
     chunks: Vec<Result<Option<Chunk<'a, T>>>>,
 ) -> Vec<Fetched<'a, T>> {
     let planned = chunks.into_iter().map(|chunk| {
@@ -144,7 +144,11 @@ fn advance<'a, T, U>(
 }
 
 /// Returns the spans of a chunk that hold the frame and each of the ranges.
-fn shift_ranges(place: &Place, ranges: &[Range<u64>], blocks: &Blocks) -> Result<Vec<Range<u64>>> {
+fn shift_ranges(
+    place: &Located,
+    ranges: &[Range<u64>],
+    blocks: &Blocks,
+) -> Result<Vec<Range<u64>>> {
     let total = blocks.decoded_len();
     let mut requested: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
     for range in ranges {
@@ -181,7 +185,7 @@ impl Job {
 }
 
 /// Returns the decoded ranges, after comparing them with the frame before them.
-fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
+fn check_frame(place: &Located, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
     let mut pieces = decoded.pieces.into_iter();
     let frame = pieces.next().expect("the frame is asked for first");
     let payload = place.locate(VlenCell::payload_span(&frame, decoded.total))?;
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_fault_takes_no_answer_of_the_next_chunk() {
-        let place = Place::object(Key::root().child("a").unwrap());
+        let place = Located::object(Key::root().child("a").unwrap());
         let chunk = Chunk { place: &place, ranges: &[], asked: vec![], version: None, state: () };
         let fault = || Err(Error::replaced());
         let mut answers = vec![fault(), Ok(None), fault()].into_iter();

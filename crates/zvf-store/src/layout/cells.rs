@@ -25,7 +25,7 @@ use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
-use super::array::{ChunkArray, Place, Stored, answer_each};
+use super::array::{ChunkArray, Located, Stored, answer_each};
 use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
 use super::part::slices;
@@ -39,8 +39,8 @@ use crate::codec::{Coding, Packing, Partial};
 use crate::docs::Outline;
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::shared::Shared;
-use crate::source::Source;
+use crate::shared::Handle;
+use crate::source::Origin;
 
 /// The chunks of one array of a level.
 ///
@@ -66,7 +66,7 @@ use crate::source::Source;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cells {
-    shared: Arc<Shared>,
+    shared: Arc<Handle>,
     core: Arc<CellsCore>,
 }
 
@@ -102,13 +102,13 @@ impl CellsCore {
 
 impl Cells {
     /// Returns the chunks of the array `doc` under `key`, in the layout of family C.
-    pub(crate) fn from_array(shared: &Arc<Shared>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
+    pub(crate) fn from_array(shared: &Arc<Handle>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
     /// The same for an array whose presence list is read on request.
     pub(crate) fn from_outline(
-        shared: &Arc<Shared>,
+        shared: &Arc<Handle>,
         key: &Key,
         outline: &Arc<Outline>,
     ) -> Result<Self> {
@@ -116,7 +116,7 @@ impl Cells {
     }
 
     fn from_document(
-        shared: &Arc<Shared>,
+        shared: &Arc<Handle>,
         key: &Key,
         doc: &ArrayDoc,
         recorded: Recorded,
@@ -129,7 +129,7 @@ impl Cells {
         }
         let presence = Box::new(Presence::new(key.clone(), chunk_grid(key, doc)?, recorded));
         // Cells in a pack are already decoded; a known codec only frames them.
-        let body = if let Source::Pack(pack) = &shared.source
+        let body = if let Origin::Pack(pack) = &shared.source
             && Coding::from_doc(doc).map_or(true, |coding| coding.packing == Packing::Vlen)
         {
             Body::Packed(presence, PackedCells::open(pack, key, doc.rank())?)
@@ -143,7 +143,7 @@ impl Cells {
     /// Returns the chunks that families A and B store below the group `key`; their names have
     /// `rank` components.
     pub(crate) fn from_group(
-        shared: &Arc<Shared>,
+        shared: &Arc<Handle>,
         key: &Key,
         attributes: Object,
         rank: usize,
@@ -153,7 +153,7 @@ impl Cells {
         Self::new(shared, key, attributes, rank, body)
     }
 
-    fn new(shared: &Arc<Shared>, key: &Key, attributes: Object, rank: usize, body: Body) -> Self {
+    fn new(shared: &Arc<Handle>, key: &Key, attributes: Object, rank: usize, body: Body) -> Self {
         let core = CellsCore { key: key.clone(), attributes, rank, id: shared.new_id(), body };
         Self { shared: Arc::clone(shared), core: Arc::new(core) }
     }
@@ -353,7 +353,7 @@ impl Cells {
                 }
                 Body::Array(presence, Ok(array)) => {
                     let places = self.places(presence, array, &existing).await;
-                    let found: Vec<&Place> = places.iter().flatten().flatten().collect();
+                    let found: Vec<&Located> = places.iter().flatten().flatten().collect();
                     let sizes = part::sizes(&self.shared, &found).await;
                     complete(presence, array, &existing, places, sizes)
                 }
@@ -508,10 +508,10 @@ impl Cells {
         presence: &Presence,
         array: &ChunkArray,
         requests: &[&ChunkRequest],
-    ) -> Vec<Result<Option<Place>>> {
+    ) -> Vec<Result<Option<Located>>> {
         let indexes = presence.indexes(requests.iter().copied());
         let places = array.places(&self.shared.source, &presence.split(&indexes)).await;
-        let found = |(request, place): (&&ChunkRequest, Result<Option<Place>>)| {
+        let found = |(request, place): (&&ChunkRequest, Result<Option<Located>>)| {
             place?.map_or_else(|| missing_chunk(presence, array, request), |place| Ok(Some(place)))
         };
         requests.iter().zip(places).map(found).collect()

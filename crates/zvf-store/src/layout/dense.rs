@@ -27,7 +27,7 @@ use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
-use super::array::{ChunkArray, Place};
+use super::array::{ChunkArray, Located};
 use super::fill::fill_item;
 use super::grid::{Grid, count_bytes, fill_buffer};
 use super::packed::PackedDense;
@@ -37,8 +37,8 @@ use super::utf32::widen_text;
 use crate::codec::{Caps, Items, swap_items};
 use crate::item_box::paste_items;
 use crate::key::Key;
-use crate::shared::Shared;
-use crate::source::Source;
+use crate::shared::Handle;
+use crate::source::Origin;
 
 /// A standalone array of numbers, booleans or fixed-width texts.
 ///
@@ -57,7 +57,7 @@ use crate::source::Source;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DenseArray {
-    shared: Arc<Shared>,
+    shared: Arc<Handle>,
     core: Arc<DenseCore>,
 }
 
@@ -92,7 +92,7 @@ struct Flat {
 
 impl DenseArray {
     /// Returns the array of `doc` under `key`.
-    pub(crate) fn from_array(shared: &Arc<Shared>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
+    pub(crate) fn from_array(shared: &Arc<Handle>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
@@ -109,7 +109,7 @@ impl DenseArray {
             let stored = vec![0; saturating_usize(width)].into();
             std::mem::replace(&mut fill, stored)
         });
-        let body = if let Source::Pack(pack) = &shared.source {
+        let body = if let Origin::Pack(pack) = &shared.source {
             Body::Packed(PackedDense::open(pack, key, &grid)?)
         } else {
             Body::Chunked(ChunkArray::of_items(key, doc, shared.new_id()).at_key(key))
@@ -120,7 +120,7 @@ impl DenseArray {
     }
 
     /// Returns the array that families A and B0 store in the group `doc` under `key`.
-    pub(crate) fn from_group(shared: &Arc<Shared>, key: &Key, doc: &GroupDoc) -> Result<Self> {
+    pub(crate) fn from_group(shared: &Arc<Handle>, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -490,7 +490,7 @@ impl DenseArray {
             |number: &u64| (0..axes).map(|axis| if axis == 0 { *number } else { 0 }).collect();
         let indexes: Vec<Vec<u64>> = numbers.iter().map(index).collect();
         let found = array.places(&self.shared.source, &indexes).await;
-        let found: Vec<Option<Place>> = found.into_iter().collect::<Result<_>>()?;
+        let found: Vec<Option<Located>> = found.into_iter().collect::<Result<_>>()?;
         let place = |number: &u64| {
             found[numbers.binary_search(number).expect("every number is listed")].as_ref()
         };
@@ -538,7 +538,7 @@ impl DenseArray {
         // The shape gives the size of each chunk, and the caller requests few enough of them.
         let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
         let caps = Caps { batch: u64::MAX, ..caps };
-        let finish = |place: Place, bytes: Bytes| {
+        let finish = |place: Located, bytes: Bytes| {
             self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
             Ok(items.unpack(bytes))
         };
@@ -550,7 +550,7 @@ impl DenseArray {
 type ChunkPart = (u64, Range<u64>);
 
 /// Refuses items larger than a chunk may be, because one item of each array is kept in memory.
-fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<()> {
+fn check_item(shared: &Handle, key: &Key, size: u64) -> Result<()> {
     let cap = shared.chunk_cap();
     if size <= cap {
         return Ok(());

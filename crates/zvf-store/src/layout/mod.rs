@@ -28,7 +28,7 @@ mod tests;
 mod tiny;
 mod utf32;
 
-pub(crate) use array::{ChunkArray, Place};
+pub(crate) use array::{ChunkArray, Located};
 pub use cells::Cells;
 pub use dense::DenseArray;
 pub use fill::fill_item;

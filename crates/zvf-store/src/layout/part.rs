@@ -20,18 +20,18 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
-use super::array::Place;
+use super::array::Located;
 use super::span::{FRAME_BYTES, length};
 use crate::key::Key;
-use crate::shared::Shared;
+use crate::shared::Handle;
 use crate::source::{Get, GetAnswer};
 
 /// The requested parts of one chunk.
-pub(super) type PartRequest<'a> = (&'a Place, &'a [Range<u64>]);
+pub(super) type PartRequest<'a> = (&'a Located, &'a [Range<u64>]);
 
 /// Returns the bytes that each of `asks` requests, counted from the start of the payload.
 pub(super) async fn read_by_range(
-    shared: &Shared,
+    shared: &Handle,
     asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>>> {
     let gets: Vec<Result<Vec<Get>>> = asks.iter().map(plan_gets).collect();
@@ -44,11 +44,11 @@ pub(super) async fn read_by_range(
 }
 
 /// Returns the length of each payload, from a span or a frame.
-pub(super) async fn sizes(shared: &Shared, places: &[&Place]) -> Vec<Result<Option<u64>>> {
+pub(super) async fn sizes(shared: &Handle, places: &[&Located]) -> Vec<Result<Option<u64>>> {
     let alone = places.iter().filter(|place| place.span.is_none());
     let gets: Vec<Get> = alone.map(|place| Get::range(place.key.clone(), 0, FRAME_BYTES)).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
-    let size = |place: &&Place| match &place.span {
+    let size = |place: &&Located| match &place.span {
         Some((span, _)) => {
             let payload = length(span).checked_sub(FRAME_BYTES);
             payload.map(Some).ok_or_else(|| past_end_error(place, &(0..FRAME_BYTES)))
@@ -75,7 +75,7 @@ fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>> {
 }
 
 /// Returns the bytes of a chunk that contain bytes `range` of its payload.
-pub(super) fn shift_past_frame(place: &Place, range: &Range<u64>) -> Result<Range<u64>> {
+pub(super) fn shift_past_frame(place: &Located, range: &Range<u64>) -> Result<Range<u64>> {
     match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
         _ => Err(reversed_range_error(place, range)),
@@ -85,7 +85,7 @@ pub(super) fn shift_past_frame(place: &Place, range: &Range<u64>) -> Result<Rang
 /// Returns the answers after the frame, if it was requested, after comparing the ranges with the
 /// frame; `None` if there is no such object. All answers are of the same version.
 fn pieces(
-    place: &Place,
+    place: &Located,
     ranges: &[Range<u64>],
     answers: Vec<Result<Option<GetAnswer>>>,
 ) -> Result<Option<Vec<Bytes>>> {
@@ -117,7 +117,7 @@ fn pieces(
 }
 
 /// Returns the location of the payload in a chunk that starts with `frame`.
-fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>> {
+fn payload(place: &Located, frame: &GetAnswer) -> Result<Range<u64>> {
     place.locate(VlenCell::payload_span(&frame.bytes, place.total(frame)))
 }
 
@@ -145,17 +145,17 @@ fn outside_payload_error(whole: u64, end: u64) -> Error {
     Error::new(Class::OutOfBounds, "end of a part", Expected::AtMost(whole.into()), end)
 }
 
-pub(super) fn past_payload_error(place: &Place, whole: u64, end: u64) -> Error {
+pub(super) fn past_payload_error(place: &Located, whole: u64, end: u64) -> Error {
     place.locate_error(outside_payload_error(whole, end))
 }
 
-pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> Error {
+pub(super) fn past_end_error(place: &Located, part: &Range<u64>) -> Error {
     // A chunk that is shorter than its frame has no payload.
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME_BYTES);
     past_payload_error(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }
 
-fn reversed_range_error(place: &Place, range: &Range<u64>) -> Error {
+fn reversed_range_error(place: &Located, range: &Range<u64>) -> Error {
     let (class, least) = (Class::InvalidArgument, Expected::AtLeast(range.start.into()));
     place.locate_error(Error::new(class, "end of a part", least, range.end))
 }

@@ -20,12 +20,12 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 
-use super::array::{ChunkArray, Place, answer_each};
+use super::array::{ChunkArray, Located, answer_each};
 use super::grid::linear_index;
 use super::table::KeyTable;
 use crate::docs::Outline;
 use crate::key::Key;
-use crate::shared::Shared;
+use crate::shared::Handle;
 
 /// The chunks of one array.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Presence {
     }
 
     /// Returns the keys of the presence list, if there is one.
-    pub(super) async fn recorded(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>>> {
+    pub(super) async fn recorded(&self, shared: &Handle) -> Option<Result<Arc<KeyTable>>> {
         if let Some(listed) = self.listed.get() {
             return Some(listed.clone());
         }
@@ -139,7 +139,7 @@ impl Presence {
     /// Returns the request for each of `keys`; `None` for chunks known to be absent.
     pub(super) async fn plan_reads(
         &self,
-        shared: &Shared,
+        shared: &Handle,
         keys: impl Iterator<Item = &ChunkKey>,
     ) -> Vec<Result<Option<ChunkRequest>>> {
         let recorded = self.recorded(shared).await.transpose();
@@ -183,7 +183,7 @@ pub(super) fn complete<T>(
     presence: &Presence,
     array: &ChunkArray,
     requests: &[&ChunkRequest],
-    places: Vec<Result<Option<Place>>>,
+    places: Vec<Result<Option<Located>>>,
     answers: Vec<Result<Option<T>>>,
 ) -> Vec<Result<Option<T>>> {
     let placed = places.into_iter().zip(requests);

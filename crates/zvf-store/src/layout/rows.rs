@@ -28,12 +28,12 @@ use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 use zvf_metadata::{ArrayDoc, GroupDoc, Object};
 
-use super::array::{ChunkArray, Place};
+use super::array::{ChunkArray, Located};
 use super::packed::{PackedCells, coordinate};
 use super::tiny::read_flat_many;
 use crate::key::Key;
-use crate::shared::Shared;
-use crate::source::Source;
+use crate::shared::Handle;
+use crate::source::Origin;
 
 /// A standalone array of variable-length rows.
 ///
@@ -52,7 +52,7 @@ use crate::source::Source;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rows {
-    shared: Arc<Shared>,
+    shared: Arc<Handle>,
     core: Arc<RowsCore>,
 }
 
@@ -89,7 +89,7 @@ struct FlatRows {
 impl Rows {
     /// Returns the rows of the array `doc` under `key`, with the attributes of the node it belongs to.
     pub(crate) fn from_array(
-        shared: &Arc<Shared>,
+        shared: &Arc<Handle>,
         key: &Key,
         doc: &ArrayDoc,
         attributes: &Object,
@@ -105,7 +105,7 @@ impl Rows {
             let what = "chunk_shape of an array of rows";
             return Err(refuse(what, Expected::AtLeast(1), Found::Text("0")));
         };
-        let body = if let Source::Pack(pack) = &shared.source {
+        let body = if let Origin::Pack(pack) = &shared.source {
             Body::Packed { len, cells: PackedCells::open(pack, key, 1)? }
         } else {
             let array = ChunkArray::of_frames(key, doc, shared.new_id(), "codec of rows");
@@ -115,13 +115,13 @@ impl Rows {
     }
 
     /// Returns the rows that families A and B0 store in the group `doc` under `key`.
-    pub(crate) fn from_group(shared: &Arc<Shared>, key: &Key, doc: &GroupDoc) -> Result<Self> {
+    pub(crate) fn from_group(shared: &Arc<Handle>, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         let body = Body::Flat(Flat { data, offsets, content: OnceCell::new() });
         Ok(Self::new(shared, key, &doc.attributes, body))
     }
 
-    fn new(shared: &Arc<Shared>, key: &Key, attributes: &Object, body: Body) -> Self {
+    fn new(shared: &Arc<Handle>, key: &Key, attributes: &Object, body: Body) -> Self {
         let core = RowsCore { key: key.clone(), attributes: attributes.clone(), body };
         Self { shared: Arc::clone(shared), core: Arc::new(core) }
     }
@@ -240,7 +240,7 @@ impl Rows {
         let indexes: Vec<Vec<u64>> = numbers.iter().map(|number| vec![*number]).collect();
         let slots: Vec<Option<u64>> = numbers.iter().copied().map(Some).collect();
         let caps = self.shared.caps(self.shared.chunk_cap());
-        let finish = |place: Place, bytes| place.locate(with_ends(bytes, chunk.get()));
+        let finish = |place: Located, bytes| place.locate(with_ends(bytes, chunk.get()));
         let found = array.get_many(&self.shared, (&indexes, &slots), caps, finish).await;
         found.into_iter().collect()
     }

@@ -27,7 +27,7 @@ use zvf_metadata::ArrayDoc;
 
 use crate::codec::IndexCoding;
 use crate::key::Key;
-use crate::source::{Get, GetAnswer, Source, Version};
+use crate::source::{Get, GetAnswer, Origin, Version};
 use crate::sync::lock;
 
 /// The division of the chunks of one array into shards.
@@ -141,7 +141,7 @@ impl Shards {
     }
 
     /// Returns the spans of the shard under `key`, or `None` if there is no such object.
-    pub(crate) async fn spans(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>> {
+    pub(crate) async fn spans(&self, source: &Origin, key: &Key) -> Result<Option<Arc<Spans>>> {
         let slot = self.slot(key);
         slot.get_or_try_init(|| self.fetch(source, key)).await.cloned()
     }
@@ -162,7 +162,7 @@ impl Shards {
         Arc::clone(cache.indexes.entry(key.clone()).or_default())
     }
 
-    async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>> {
+    async fn fetch(&self, source: &Origin, key: &Key) -> Result<Option<Arc<Spans>>> {
         let sum = if self.checksum { SUM_BYTES } else { 0 };
         let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
         let len = len.unwrap_or(u64::MAX); // longer than any object, which is a fault below

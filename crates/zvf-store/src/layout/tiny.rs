@@ -29,8 +29,8 @@ use super::table::KeyTable;
 use crate::codec::{Coding, Job, Packing, decode_many};
 use crate::docs::document;
 use crate::key::Key;
-use crate::shared::Shared;
-use crate::source::{Get, GetAnswer, Source};
+use crate::shared::Handle;
+use crate::source::{Get, GetAnswer, Origin};
 use crate::sync::lock;
 
 /// One group of small arrays.
@@ -76,15 +76,15 @@ impl Tiny {
     }
 
     /// Returns the keys that have an array, which may have length 0.
-    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
+    pub(crate) async fn presence(&self, shared: &Handle) -> Result<Arc<KeyTable>> {
         Ok(Arc::clone(&self.names(shared).await?.table))
     }
 
-    async fn names(&self, shared: &Shared) -> Result<&Arc<Names>> {
+    async fn names(&self, shared: &Handle) -> Result<&Arc<Names>> {
         self.names.get_or_try_init(|| self.list(shared)).await
     }
 
-    async fn list(&self, shared: &Shared) -> Result<Arc<Names>> {
+    async fn list(&self, shared: &Handle) -> Result<Arc<Names>> {
         shared.check_listable(&self.key, "a listing")?;
         let (mut keys, mut packs) = (Vec::new(), Vec::new());
         for child in shared.source.children(&self.key).await? {
@@ -112,7 +112,7 @@ impl Tiny {
     /// Reads the payloads of `keys`.
     pub(crate) async fn read(
         &self,
-        shared: &Shared,
+        shared: &Handle,
         keys: &[ChunkKey],
     ) -> Vec<Result<Option<Bytes>>> {
         let arrays: Vec<_> = keys.iter().map(|key| self.key.child(&key.to_string())).collect();
@@ -140,7 +140,7 @@ impl Tiny {
     }
 
     /// Returns a payload from a shard.
-    async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>> {
+    async fn unpack(&self, shared: &Handle, key: &ChunkKey) -> Result<Option<Bytes>> {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
         let Some(bytes) = read_flat(shared, shard.clone()).await? else {
@@ -158,16 +158,16 @@ impl Tiny {
 }
 
 /// Returns the content of the small array under `key`, or `None` if there is no such array.
-pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>> {
+pub(crate) async fn read_flat(shared: &Handle, key: Key) -> Result<Option<Bytes>> {
     read_flat_many(shared, vec![Ok(key)]).await.pop().expect("one array has one content")
 }
 
 /// Returns the content of each small array.
 pub(crate) async fn read_flat_many(
-    shared: &Shared,
+    shared: &Handle,
     arrays: Vec<Result<Key>>,
 ) -> Vec<Result<Option<Bytes>>> {
-    if let Source::Pack(pack) = &shared.source {
+    if let Origin::Pack(pack) = &shared.source {
         let content =
             |array: Result<Key>| async move { super::packed::read_flat(pack, &array?).await };
         return futures_util::future::join_all(arrays.into_iter().map(content)).await;
@@ -211,7 +211,7 @@ struct Flat {
 }
 
 impl Flat {
-    fn new(shared: &Shared, key: &Key, doc: &GetAnswer, data: Option<GetAnswer>) -> Result<Self> {
+    fn new(shared: &Handle, key: &Key, doc: &GetAnswer, data: Option<GetAnswer>) -> Result<Self> {
         let doc = array_doc(key, doc)?;
         let bytes =
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
@@ -239,7 +239,7 @@ impl Flat {
         Ok(Self { key: key.clone(), len, chunk, fill, coding, stored })
     }
 
-    fn job(&self, shared: &Shared) -> Option<Job> {
+    fn job(&self, shared: &Handle) -> Option<Job> {
         let stored = self.stored.clone()?;
         Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }

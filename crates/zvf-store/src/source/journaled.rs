@@ -33,7 +33,7 @@ use zvf_publish::PublishError;
 
 use super::Local;
 use super::plan::{Read, cut};
-use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
+use super::{ByteRange, Child, Get, GetAnswer, IoStats, Origin, PartialRead, Remote, Version};
 use crate::budget::Budget;
 use crate::error::WithOp as _;
 use crate::key::Key;
@@ -44,7 +44,7 @@ use crate::sync::lock;
 /// A store at one of its commits.
 #[derive(Debug)]
 pub(crate) struct Journaled {
-    base: Source,
+    base: Origin,
     side: Side,
     head: u64,
     seen: Mutex<Seen>,
@@ -93,28 +93,28 @@ enum When {
 impl Journaled {
     /// Returns the store in a folder at its last commit. A folder without commits is read in the
     /// same way.
-    pub(crate) async fn open_folder(local: Local, commit: Option<u64>) -> Result<Source> {
+    pub(crate) async fn open_folder(local: Local, commit: Option<u64>) -> Result<Origin> {
         let folder = match zvf_publish::journal_folder(local.path()) {
             Ok(folder) => folder,
             // The root of a file system has no sibling.
-            Err(PublishError::NoName(_)) => return Ok(Source::Local(local)),
+            Err(PublishError::NoName(_)) => return Ok(Origin::Local(local)),
             Err(error) => return Err(error.into()),
         };
         let side = Side::Folder(folder, local.budget().clone());
-        Self::open(Source::Local(local), side, commit).await
+        Self::open(Origin::Local(local), side, commit).await
     }
 
     /// Returns a store whose root document states that it has a journal, at its last commit;
     /// without the journal if it cannot be listed or must not be read.
-    pub(crate) async fn open_objects(remote: Remote, options: &OpenOptions) -> Result<Source> {
+    pub(crate) async fn open_objects(remote: Remote, options: &OpenOptions) -> Result<Origin> {
         match remote.beside(".zvf", options).filter(Remote::can_list) {
-            None => Ok(Source::Remote(remote)),
+            None => Ok(Origin::Remote(remote)),
             Some(side) => {
-                let (base, side) = (Source::Remote(remote.clone()), Side::Objects(side));
+                let (base, side) = (Origin::Remote(remote.clone()), Side::Objects(side));
                 let opened = Self::open(base, side, options.commit).await;
                 match opened {
                     Err(error) if error.class() == Class::PermissionDenied => {
-                        Ok(Source::Remote(remote))
+                        Ok(Origin::Remote(remote))
                     }
                     opened => opened,
                 }
@@ -122,7 +122,7 @@ impl Journaled {
         }
     }
 
-    async fn open(base: Source, side: Side, commit: Option<u64>) -> Result<Source> {
+    async fn open(base: Origin, side: Side, commit: Option<u64>) -> Result<Origin> {
         let (seen, last_look) = (Mutex::default(), tokio::sync::Mutex::default());
         let mut opened =
             Self { base, side, head: 0, seen, begun_looks: AtomicU64::new(0), last_look };
@@ -179,11 +179,11 @@ impl Journaled {
         seen.last = head;
         opened.head = commit.map_or(head, |commit| commit.min(head));
         opened.seen = Mutex::new(seen);
-        Ok(Source::Journaled(Arc::new(opened)))
+        Ok(Origin::Journaled(Arc::new(opened)))
     }
 
     /// Returns the store without its journal.
-    pub(crate) const fn base(&self) -> &Source {
+    pub(crate) const fn base(&self) -> &Origin {
         &self.base
     }
 
@@ -342,13 +342,13 @@ impl Side {
     }
 
     /// Returns the objects of the journal; `None` if its folder does not exist.
-    fn source(&self) -> Result<Option<Source>> {
+    fn source(&self) -> Result<Option<Origin>> {
         match self {
-            Self::Folder(path, budget) => match Source::folder(path, budget) {
+            Self::Folder(path, budget) => match Origin::folder(path, budget) {
                 Err(error) if error.class() == Class::NotFound => Ok(None),
                 found => found.map(Some),
             },
-            Self::Objects(remote) => Ok(Some(Source::Remote(remote.clone()))),
+            Self::Objects(remote) => Ok(Some(Origin::Remote(remote.clone()))),
         }
     }
 

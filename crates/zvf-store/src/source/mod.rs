@@ -1,7 +1,7 @@
 //! The sources of bytes.
 //!
 //! One private type over the backends; callers give a URL or an `Arc<dyn ObjectStore>`, never a
-//! trait of ours. [`Source::read_many`] is the only way to read: many ranges of many objects,
+//! trait of ours. [`Origin::read_many`] is the only way to read: many ranges of many objects,
 //! answered in the requested order.
 //!
 //! Not here: the meaning of keys, codecs, caches.
@@ -32,7 +32,7 @@ use self::local::Local;
 pub(crate) use self::local::{HeldFile, OpenedFolder, run_blocking};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
-pub(crate) use self::url::Place;
+pub(crate) use self::url::Address;
 #[cfg(feature = "map")]
 pub(crate) use self::url::is_pack_file;
 use crate::budget::Budget;
@@ -42,7 +42,7 @@ use crate::versions::{self, Versions};
 
 /// The backend of one handle; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum Origin {
     Local(Local),
     Remote(Remote),
     Pack(Pack),
@@ -61,18 +61,18 @@ impl Backend {
     }
 }
 
-impl Source {
+impl Origin {
     /// Opens the source at `address`: a path or a URL, as [`url`] lists them.
     pub(crate) fn open(address: &str, budget: &Budget, options: &OpenOptions) -> Result<Self> {
         options.timeouts.check()?;
-        match Place::parse(address)? {
-            Place::Directory(path) => Self::folder(&path, budget),
-            Place::Remote(scheme, url, path) => {
+        match Address::parse(address)? {
+            Address::Directory(path) => Self::folder(&path, budget),
+            Address::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, options)?;
                 Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
             // `find` opens these, because it can wait.
-            Place::Versions(address) => Err(not_a_file_error(&address)),
+            Address::Versions(address) => Err(not_a_file_error(&address)),
         }
     }
 
@@ -264,20 +264,20 @@ pub(crate) fn check_folders(path: &std::path::Path) -> Result<()> {
 
 /// Returns the backend that `address` names, for writing; `None` for a directory.
 pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
-    match Place::parse(address)? {
-        Place::Remote(ObjectStoreScheme::Http, url, _) => {
+    match Address::parse(address)? {
+        Address::Remote(ObjectStoreScheme::Http, url, _) => {
             Err(Error::unsupported("writing over", url.scheme()))
         }
-        Place::Versions(address) => Err(versions::refuse_writing(&address)),
-        Place::Directory(_) | Place::Remote(..) => backend_for_reading(address, options),
+        Address::Versions(address) => Err(versions::refuse_writing(&address)),
+        Address::Directory(_) | Address::Remote(..) => backend_for_reading(address, options),
     }
 }
 
 /// Returns the versioned repository that `address` names; `None` for any other address.
 pub(crate) fn versions(address: &str, options: &OpenOptions) -> Result<Option<Arc<dyn Versions>>> {
-    match Place::parse(address)? {
-        Place::Versions(address) => options.open_versions(&address).map(Some),
-        Place::Directory(_) | Place::Remote(..) => Ok(None),
+    match Address::parse(address)? {
+        Address::Versions(address) => options.open_versions(&address).map(Some),
+        Address::Directory(_) | Address::Remote(..) => Ok(None),
     }
 }
 
@@ -289,10 +289,10 @@ pub(crate) fn not_a_file_error(address: &str) -> Error {
 
 /// Returns the backend that `address` names, for reading; `None` for a directory.
 pub(crate) fn backend_for_reading(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
-    match Place::parse(address)? {
-        Place::Directory(_) => Ok(None),
-        Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
-        Place::Versions(address) => Err(not_a_file_error(&address)),
+    match Address::parse(address)? {
+        Address::Directory(_) => Ok(None),
+        Address::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
+        Address::Versions(address) => Err(not_a_file_error(&address)),
     }
 }
 

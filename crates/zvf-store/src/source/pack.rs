@@ -31,10 +31,10 @@ use crate::tet::{TetDataset, TetFile};
 
 /// An open pack; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Pack(Arc<Inner>);
+pub(crate) struct Pack(Arc<PackState>);
 
 #[derive(Debug)]
-struct Inner {
+struct PackState {
     tet: TetFile,
     nodes: BTreeMap<Box<str>, Bytes>, // documents, by the path of their node
     max_bytes: u64,
@@ -70,7 +70,7 @@ impl Pack {
                 return Err(error.at_key(document(&key)?));
             }
         }
-        Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
+        Ok(Self(Arc::new(PackState { tet, nodes, max_bytes })))
     }
 
     /// Returns the pack that now has the name; `None` if it is this one.

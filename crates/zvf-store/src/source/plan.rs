@@ -1,7 +1,7 @@
 //! From requests to reads, and back to answers.
 //!
 //! Requests for one object become one [`Object`], so that a file is opened once. Its ranges become
-//! [`Piece`]s: ranges closer than the backend's gap are coalesced, up to a size far below any
+//! [`PlannedRead`]s: ranges closer than the backend's gap are coalesced, up to a size far below any
 //! budget. Each piece is then cut into the answers that it serves; at this point the size of the
 //! object and the requested version are checked.
 //!
@@ -23,14 +23,14 @@ use crate::key::Key;
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) key: Key,
-    pub(super) pieces: Vec<Piece>, // never empty
+    pub(super) pieces: Vec<PlannedRead>, // never empty
     /// Whether all its bytes are released soon.
     pub(super) pooled: bool,
 }
 
 /// One read, and the requests that it serves.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct PlannedRead {
     pub(super) range: ByteRange,
     gets: Vec<usize>,
 }
@@ -70,13 +70,13 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
 }
 
 /// Returns the reads that serve `members`, all of one object.
-fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
+fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<PlannedRead> {
     let range = |i: &usize| gets[*i].range;
     if let [member] = members.as_slice() {
-        return vec![Piece { range: range(member), gets: members }];
+        return vec![PlannedRead { range: range(member), gets: members }];
     }
     if members.iter().any(|i| range(i) == ByteRange::All) {
-        return vec![Piece { range: ByteRange::All, gets: members }];
+        return vec![PlannedRead { range: ByteRange::All, gets: members }];
     }
     let mut spans = Vec::new();
     let mut suffix: Option<(u64, Vec<usize>)> = None;
@@ -93,19 +93,19 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
         }
     }
     spans.sort_unstable();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<PlannedRead> = Vec::new();
     for (start, len, i) in spans {
-        if let Some(Piece { range: ByteRange::At { start: first, len: length }, gets }) =
+        if let Some(PlannedRead { range: ByteRange::At { start: first, len: length }, gets }) =
             pieces.last_mut()
             && let Some(merged) = merge_length(*first, *length, start, len, gap)
         {
             *length = merged;
             gets.push(i);
         } else {
-            pieces.push(Piece { range: ByteRange::At { start, len }, gets: vec![i] });
+            pieces.push(PlannedRead { range: ByteRange::At { start, len }, gets: vec![i] });
         }
     }
-    pieces.extend(suffix.map(|(len, gets)| Piece { range: ByteRange::Last(len), gets }));
+    pieces.extend(suffix.map(|(len, gets)| PlannedRead { range: ByteRange::Last(len), gets }));
     pieces
 }
 
@@ -123,7 +123,7 @@ fn merge_length(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Opti
 pub(super) fn deliver(
     gets: &[Get],
     key: &Key,
-    piece: &Piece,
+    piece: &PlannedRead,
     outcome: Result<Option<Read>>,
     answers: &mut [Option<Result<Option<GetAnswer>>>],
 ) {
@@ -281,7 +281,7 @@ mod tests {
         for (get, read, expected) in table {
             let mut answers = [None];
             let gets = [get];
-            let piece = Piece { range: ByteRange::All, gets: vec![0] };
+            let piece = PlannedRead { range: ByteRange::All, gets: vec![0] };
             deliver(&gets, &a, &piece, Ok(Some(read)), &mut answers);
             let [answer] = answers;
             match (answer.unwrap(), expected) {

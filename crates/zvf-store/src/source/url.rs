@@ -32,14 +32,14 @@ use crate::options::OpenOptions;
 
 /// The location that an address names.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Address {
     Directory(PathBuf),
     Remote(Scheme, Url, Path),
     /// A versioned repository; the address is kept unchanged.
     Versions(String),
 }
 
-impl Place {
+impl Address {
     /// Parses `text`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl Address {
     /// Returns whether this is a store in one file: its name ends in `.tet`, and it is not a
     /// directory.
     pub(crate) fn is_pack(&self) -> bool {
@@ -197,10 +197,10 @@ mod tests {
             ("icechunk+s3://b/x?tag=v1", "versions icechunk+s3://b/x?tag=v1"),
             ("https://bucket.s3.eu-central-1.amazonaws.com/a", "AmazonS3 a"),
         ] {
-            let found = match Place::parse(text).unwrap() {
-                Place::Directory(path) => format!("dir {}", path.display()),
-                Place::Remote(scheme, _, path) => format!("{scheme:?} {path}"),
-                Place::Versions(address) => format!("versions {address}"),
+            let found = match Address::parse(text).unwrap() {
+                Address::Directory(path) => format!("dir {}", path.display()),
+                Address::Remote(scheme, _, path) => format!("{scheme:?} {path}"),
+                Address::Versions(address) => format!("versions {address}"),
             };
             assert_eq!(found, expected, "{text}");
         }
@@ -220,7 +220,7 @@ mod tests {
             ("https://host/x?token=secret", "a URL without \"?\" and \"#\", found \"https\""),
             ("https://host/x#part", "a URL without \"?\" and \"#\", found \"https\""),
         ] {
-            let error = Place::parse(text).unwrap_err();
+            let error = Address::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("InvalidArgument, address: expected {message}"));
         }
     }

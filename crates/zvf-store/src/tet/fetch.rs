@@ -11,7 +11,7 @@ use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, TouchedTile};
+use zvf_tet::{DECODED_CAP, Row, TensorCodec, TilePlan, TouchedTile};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, decode_many, stream_error};
@@ -19,7 +19,7 @@ use crate::codec::{Caps, Chain, Job, Step, decode_many, stream_error};
 /// Returns the elements of `plan`, row-major.
 pub(super) async fn selection(
     file: &TetFile,
-    plan: &Plan<'_, '_>,
+    plan: &TilePlan<'_, '_>,
     max_bytes: u64,
 ) -> Result<Bytes> {
     let len = plan.selection().byte_len();

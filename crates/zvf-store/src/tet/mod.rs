@@ -30,8 +30,8 @@ use zvf_format::FormatError;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_tet as tet;
 use zvf_tet::{
-    AxisSlice, Directory, Index, Lookup, MemoryBudget, Need, Places, Plan, Superblock, TensorDtype,
-    TetOpening, TetView, TileGeometry,
+    AxisSlice, Directory, Index, Lookup, MemoryBudget, Need, Places, Superblock, TensorDtype,
+    TetOpening, TetView, TileGeometry, TilePlan,
 };
 
 use crate::file::RangedFile;
@@ -53,10 +53,10 @@ use crate::file::RangedFile;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct TetFile(Arc<Inner>);
+pub struct TetFile(Arc<OpenedFile>);
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedFile {
     file: RangedFile,
     prefix: Bytes, // checked when opened
     tail: Bytes,
@@ -140,7 +140,7 @@ impl TetFile {
         for (at, dataset) in datasets.iter().enumerate() {
             names.entry(dataset.name.clone()).or_insert(at);
         }
-        Self(Arc::new(Inner { file, prefix, tail, index_at, budget, datasets, names }))
+        Self(Arc::new(OpenedFile { file, prefix, tail, index_at, budget, datasets, names }))
     }
 
     /// Returns the underlying bytes.
@@ -277,7 +277,7 @@ impl TetFile {
     ///
     /// `None` if they are not contiguous and in order, or not in memory or mapped.
     #[must_use]
-    pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
+    pub fn dense_view(&self, plan: &TilePlan<'_, '_>) -> Option<Bytes> {
         let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
         self.resident_bytes(span)
     }
@@ -285,14 +285,14 @@ impl TetFile {
     /// Returns the elements that `plan` selects in chunk order, without a copy: suitable if the
     /// order does not matter, but not for shaped results.
     #[must_use]
-    pub fn byte_stream(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
+    pub fn byte_stream(&self, plan: &TilePlan<'_, '_>) -> Option<Bytes> {
         self.resident_bytes(plan.byte_stream()?)
     }
 
     /// Returns a selection inside a single raw chunk: its bytes from the first element on, without
     /// a copy, and the strides.
     #[must_use]
-    pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
+    pub fn strided_view(&self, plan: &TilePlan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
         let view = plan.strided_view()?;
         let strides = view.shape().iter().zip(view.strides());
         let size = plan.selection().geometry().element().size();

@@ -15,7 +15,7 @@ use archives::{files, in_memory, json};
 
 /// The stage at which a fault was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FoundAt {
     Open,
     Read,
 }
@@ -25,9 +25,10 @@ async fn open(files: &[(String, Vec<u8>)], options: OpenOptions) -> Result<Store
 }
 
 /// Opens a store and reads all of level 0 and below; returns the first fault and its stage.
-async fn verdict(files: &[(String, Vec<u8>)]) -> Result<(), (Stage, Error)> {
-    let store = open(files, OpenOptions::default()).await.map_err(|error| (Stage::Open, error))?;
-    read_all(&store, files).await.map_err(|error| (Stage::Read, error))
+async fn verdict(files: &[(String, Vec<u8>)]) -> Result<(), (FoundAt, Error)> {
+    let store =
+        open(files, OpenOptions::default()).await.map_err(|error| (FoundAt::Open, error))?;
+    read_all(&store, files).await.map_err(|error| (FoundAt::Read, error))
 }
 
 async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<()> {
@@ -47,62 +48,62 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<()> {
 #[tokio::test]
 async fn faults_of_this_layer_are_refused_with_a_message() {
     #[rustfmt::skip]
-    let table: [(&str, Stage, &str); 28] = [
-        ("ar_fragments_missing", Stage::Read,
+    let table: [(&str, FoundAt, &str); 28] = [
+        ("ar_fragments_missing", FoundAt::Read,
          "NotFound in 0/vertex_fragments, a level needs this array, but it does not exist"),
-        ("ar_vertices_missing", Stage::Read,
+        ("ar_vertices_missing", FoundAt::Read,
          "NotFound in 0/vertices, a level needs this array, but it does not exist"),
-        ("ar_zarr_format_2", Stage::Open,
+        ("ar_zarr_format_2", FoundAt::Open,
          "UnsupportedVersion in zarr.json, metadata, zarr_format: expected 3, found 2; written by a newer version: update zvf"),
-        ("codec_unknown", Stage::Read,
+        ("codec_unknown", FoundAt::Read,
          "Unsupported in 0/vertices, codec \"acme-secret\": this build cannot read it"),
-        ("crc_mismatch", Stage::Read,
+        ("crc_mismatch", FoundAt::Read,
          "Checksum in 0/vertices/c/0/0/0, codec stream crc32c at byte 2215: expected 2156903199, found 2173680415; the stored bytes are damaged: restore this object from a copy"),
-        ("js_array_invalid", Stage::Read,
+        ("js_array_invalid", FoundAt::Read,
          "Encoding in 0/vertices/zarr.json, metadata, document: expected a value, found \"<html>40\""),
-        ("js_root_invalid", Stage::Open,
+        ("js_root_invalid", FoundAt::Open,
          "Truncated in zarr.json, metadata, attributes.multiscales[0].datasets[0].coordinateTransformations[0] at byte 1218: expected the end of a string, found the end of the text; the object is truncated: copy it again, or run \"zvf repair --dry-run\""),
-        ("md_axes_missing", Stage::Open,
+        ("md_axes_missing", FoundAt::Open,
          "BadTag in zarr.json, metadata, multiscales: expected a value, found nothing"),
-        ("md_bin_not_dividing", Stage::Open,
+        ("md_bin_not_dividing", FoundAt::Open,
          "BadShape in zarr.json, metadata, zarr_vectors.base_bin_shape[0]: expected a chunk to be a whole multiple of its bins, found 30"),
-        ("md_bounds_nan", Stage::Open,
+        ("md_bounds_nan", FoundAt::Open,
          "Encoding in zarr.json, metadata, attributes.zarr_vectors.bounds[0][1] at byte 136: expected a finite number, found NaN"),
-        ("md_chunk_nan", Stage::Open,
+        ("md_chunk_nan", FoundAt::Open,
          "Encoding in zarr.json, metadata, attributes.zarr_vectors.chunk_shape[1] at byte 106: expected a finite number, found NaN"),
-        ("md_chunk_tiny", Stage::Open,
+        ("md_chunk_tiny", FoundAt::Open,
          "BadShape in zarr.json, metadata, zarr_vectors.base_bin_shape[0]: expected a chunk to be a whole multiple of its bins, found 50"),
-        ("md_chunk_zero", Stage::Open,
+        ("md_chunk_zero", FoundAt::Open,
          "BadShape in zarr.json, metadata, zarr_vectors.chunk_shape[1]: expected a finite number above 0, found 0"),
-        ("md_geometry_unknown", Stage::Open,
+        ("md_geometry_unknown", FoundAt::Open,
          "BadTag in zarr.json, metadata, zarr_vectors.geometry_types[0]: expected a known geometry type, found \"voxels\""),
-        ("md_grid_too_small", Stage::Read,
+        ("md_grid_too_small", FoundAt::Read,
          "OutOfBounds in 0/vertices, nonempty_chunks: expected keys inside the grid of the array, found \"1.0.0\""),
-        ("md_keys_huge", Stage::Read,
+        ("md_keys_huge", FoundAt::Read,
          "Overflow in 0/vertices, nonempty_chunks: expected numbers with dots between, found \"99999999999999999999.0.0\""),
-        ("md_keys_traversal", Stage::Read,
+        ("md_keys_traversal", FoundAt::Read,
          "InvalidKey in 0/vertices, nonempty_chunks: expected numbers with dots between, found \"../../../etc/passwd\""),
-        ("md_no_zv_block", Stage::Open,
+        ("md_no_zv_block", FoundAt::Open,
          "BadTag in zarr.json, metadata, zarr_vectors: expected a value, found nothing"),
-        ("md_origin_arity", Stage::Read,
+        ("md_origin_arity", FoundAt::Read,
          "BadShape in 0/vertices, chunk_grid_origin: expected 3, found 1"),
-        ("md_version_old", Stage::Open,
+        ("md_version_old", FoundAt::Open,
          "BadTag in 0/vertices, layout: expected a group of arrays, as versions before 0.9.0 have it, found \"one array in a store of version 0.8.1\""),
-        ("oi_layout_unknown", Stage::Read,
+        ("oi_layout_unknown", FoundAt::Read,
          "Unsupported in 0/object_index, layout \"vlen_manifests_v9\": this build cannot read it"),
-        ("shard_index_crc", Stage::Read,
+        ("shard_index_crc", FoundAt::Read,
          "Checksum in 0/vertices/c/0/0/0 at 1000..1132, shard index CRC32C at byte 128: expected 101564962, found 1393410594; the stored bytes are damaged: restore this object from a copy"),
-        ("shard_offset_past_end", Stage::Read,
+        ("shard_offset_past_end", FoundAt::Read,
          "OutOfBounds in 0/vertices/c/0/0/0 at 1000..1132, shard index offset + nbytes at byte 0: expected at most 1000, found 1099511627904"),
-        ("vlen_count_two", Stage::Read,
+        ("vlen_count_two", FoundAt::Read,
          "CountMismatch in 0/vertices/c/0/0/0, vlen cell count at byte 0: expected 1, found 2"),
-        ("vlen_length_past_end", Stage::Read,
+        ("vlen_length_past_end", FoundAt::Read,
          "Truncated in 0/vertices/c/0/0/0, vlen cell payload at byte 8: expected 2147483647 bytes, found 144; the object is truncated: copy it again, or run \"zvf repair --dry-run\""),
-        ("vx_missing_cell", Stage::Read,
+        ("vx_missing_cell", FoundAt::Read,
          "NotFound in 0/vertices/c/0/0/0, nonempty_chunks lists this chunk, but it does not exist"),
-        ("zstd_bomb_512m", Stage::Read,
+        ("zstd_bomb_512m", FoundAt::Read,
          "LimitExceeded in 0/vertices/c/0/0/0, codec stream zstd at byte 0: expected at most 100663296, found 100663297; more than the limit allows: request less, or raise the limit"),
-        ("zstd_not_a_frame", Stage::Read,
+        ("zstd_not_a_frame", FoundAt::Read,
          "Codec in 0/vertices/c/0/0/0, codec stream zstd at byte 0: expected zstd frames, found Unknown frame descriptor; the stored bytes are damaged: restore this object from a copy"),
     ];
     for (id, stage, message) in table {
@@ -110,7 +111,7 @@ async fn faults_of_this_layer_are_refused_with_a_message() {
         assert_eq!((found, error.to_string().as_str()), (stage, message), "{id}");
     }
     let (stage, error) = verdict(&files("broken/js_deep_nesting")).await.unwrap_err();
-    assert_eq!((stage, error.class()), (Stage::Open, Class::LimitExceeded));
+    assert_eq!((stage, error.class()), (FoundAt::Open, Class::LimitExceeded));
 }
 
 /// Faults that are only found inside a cell or by comparing documents.

@@ -271,6 +271,16 @@ async fn numbers_are_decoded_as_little_endian_in_order() {
         let rows = [&expected[4..], &expected[..2], &expected[4..]].concat();
         assert_eq!(taken, numbers(&rows), "{name}, taken");
     }
+    // The flat form of 0.6.
+    let mut files = files("v060_gr3");
+    let (length, says) = (&[12], json!({"dtype": ">u2", "shape": [3, 2]}));
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": says});
+    put(&mut files, "0/made/zarr.json", group.to_string());
+    let flat = array(&json!("uint8"), length, length, &json!([bytes(&little)]));
+    put(&mut files, "0/made/data/zarr.json", flat);
+    put(&mut files, "0/made/data/c/0", swapped(&items));
+    let loaded = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
+    assert_eq!(loaded.rows(1..3).await.unwrap(), numbers(&items[2..]));
 }
 
 #[tokio::test]

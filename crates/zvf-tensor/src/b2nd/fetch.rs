@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
+use zvf_b2nd::{BlockPart, BlockSelection, ChunkHeader, ChunkPart, ChunkPlace, Frame};
 use zvf_blosc::{Decoder, Layout, StoredParts, merge_spans};
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
@@ -29,7 +29,7 @@ use super::frame::{BlockArray, lock_shared};
 /// Reads the items of `selection`, in C order.
 pub(super) async fn selection(
     array: &BlockArray,
-    selection: &Selection<'_>,
+    selection: &BlockSelection<'_>,
     max_bytes: u64,
 ) -> Result<Vec<u8>> {
     let mut out = vec![0; saturating_usize(selection.bytes())];
@@ -58,14 +58,14 @@ pub(super) async fn selection(
 }
 
 /// The source of the bytes of a chunk.
-struct Source<'w, 'g> {
+struct ChunkSource<'w, 'g> {
     part: &'w ChunkPart<'g>,
     file: Option<RangedFile>, // `None` in a frame
     start: u64,               // in its file
     room: u64,
 }
 
-impl Source<'_, '_> {
+impl ChunkSource<'_, '_> {
     /// Returns the position in the file of a byte of the chunk. Saturates to a position beyond the
     /// end.
     fn position(&self, at: u64) -> u64 {
@@ -92,18 +92,18 @@ async fn flush(
         match *place {
             ChunkPlace::Frame(at) => {
                 let start = array.position(at);
-                sources.push(Source { part, file: None, start, room: frame.room(at) });
+                sources.push(ChunkSource { part, file: None, start, room: frame.room(at) });
             }
             ChunkPlace::File(name) => {
                 let file = array.chunk_file(&name.to_string()).await?;
                 let room = file.len();
-                sources.push(Source { part, file: Some(file), start: 0, room });
+                sources.push(ChunkSource { part, file: Some(file), start: 0, room });
             }
             ChunkPlace::Nan => fill(array, part, out),
             ChunkPlace::Zeros | ChunkPlace::Unwritten => {} // the result is initialised with zeros
         }
     }
-    let fronts = |source: &Source<'_, '_>| {
+    let fronts = |source: &ChunkSource<'_, '_>| {
         let end = source.position(frame.chunk_front(source.room));
         std::iter::once(source.start..end).collect::<Vec<_>>()
     };
@@ -149,10 +149,10 @@ fn decoded_range(array: &BlockArray, number: u32) -> Range<u64> {
 /// Reads `ranges` of each source: one batch for all chunks of the frame.
 async fn read(
     array: &BlockArray,
-    sources: &[Source<'_, '_>],
+    sources: &[ChunkSource<'_, '_>],
     ranges: &[Vec<Range<u64>>],
 ) -> Result<Vec<Vec<Bytes>>> {
-    let frame_ranges = |(source, ranges): (&Source<'_, '_>, &Vec<Range<u64>>)| {
+    let frame_ranges = |(source, ranges): (&ChunkSource<'_, '_>, &Vec<Range<u64>>)| {
         source.file.is_none().then(|| ranges.clone())
     };
     let flat: Vec<Range<u64>> =

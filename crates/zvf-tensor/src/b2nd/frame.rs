@@ -30,10 +30,10 @@ use zvf_store::{OpenOptions, RangedFile};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct BlockArray(Arc<Inner>);
+pub struct BlockArray(Arc<OpenedFrame>);
 
 #[derive(Debug)]
-struct Inner {
+struct OpenedFrame {
     file: RangedFile,
     start: u64, // of the frame in the file
     container: Container,
@@ -171,7 +171,7 @@ impl BlockArray {
             (*frame.geometry(), dtype, offsets)
         };
         file.check()?;
-        let array = Self(Arc::new(Inner {
+        let array = Self(Arc::new(OpenedFrame {
             file,
             start,
             container,

@@ -17,7 +17,7 @@ use crate::tet::NewTensor;
 
 /// One dataset of the pack, and the source of its bytes.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PackPart {
     pub(super) tensor: NewTensor,
     pub(super) content: Content,
 }
@@ -36,10 +36,10 @@ pub(super) enum Content {
 }
 
 /// Returns the dataset of the documents.
-pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part> {
+pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<PackPart> {
     let len = to_u64(text.len());
     let tensor = strip(DOCUMENTS, TensorDtype::U8, &[len], options)?;
-    Ok(Part { tensor, content: Content::Bytes(text) })
+    Ok(PackPart { tensor, content: Content::Bytes(text) })
 }
 
 /// Returns the datasets of the array of `doc` at `key`; none if it stores nothing.
@@ -48,7 +48,7 @@ pub(super) async fn array(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<PackPart>> {
     match doc.data_type.kind() {
         DataTypeKind::Fixed(_) => items(store, key, doc, options).await,
         DataTypeKind::VariableLengthBytes if is_cells(doc) => cells(store, key, doc, options).await,
@@ -81,7 +81,7 @@ async fn cells(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<PackPart>> {
     let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(Vec::new()) };
     let present = cells.presence().await?;
     let keys: Vec<ChunkKey> = present.iter().collect();
@@ -100,7 +100,7 @@ async fn cells(
     table_and_values(key, doc.rank(), table, &row, Content::Cells(cells, sized), options)
 }
 
-async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>> {
+async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<PackPart>> {
     let Some(rows) = store.nodes().rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
@@ -126,7 +126,7 @@ fn table_and_values(
     row: &Row,
     content: Content,
     options: &PackOptions,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<PackPart>> {
     let total: u64 = match &content {
         Content::Cells(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
         Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
@@ -141,9 +141,11 @@ fn table_and_values(
     let values = strip(key.as_str(), row.element, &shape, options)?;
     let name = [key.as_str(), CELLS_SUFFIX].concat();
     let geometry = cells_geometry(count, rank).ok_or_else(|| too_large_error(key))?;
-    let table =
-        Part { tensor: NewTensor::from_geometry(&name, geometry), content: Content::Bytes(table) };
-    Ok(vec![Part { tensor: values, content }, table])
+    let table = PackPart {
+        tensor: NewTensor::from_geometry(&name, geometry),
+        content: Content::Bytes(table),
+    };
+    Ok(vec![PackPart { tensor: values, content }, table])
 }
 
 async fn items(
@@ -151,7 +153,7 @@ async fn items(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<PackPart>> {
     let Some(dense) = store.nodes().dense(key.as_str()).await? else { return Ok(Vec::new()) };
     let width = dense.dtype().size;
     let bytes = dense.shape().iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
@@ -171,7 +173,7 @@ async fn items(
         }
         None => strip(key.as_str(), TensorDtype::U8, &[bytes], options)?,
     };
-    Ok(vec![Part { tensor, content: Content::Items(dense) }])
+    Ok(vec![PackPart { tensor, content: Content::Items(dense) }])
 }
 
 /// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the

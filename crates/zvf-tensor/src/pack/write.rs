@@ -16,7 +16,7 @@ use zvf_tet::MemoryBudget;
 use zvf_tet::pack::encode_documents;
 
 use super::options::PackOptions;
-use super::plan::{self, Content, Part};
+use super::plan::{self, Content, PackPart};
 use crate::tet::{Compression, TetWriter};
 
 /// The progress of packing.
@@ -101,11 +101,11 @@ pub async fn pack<W: Write + Seek>(
 /// Writes one dataset.
 async fn write<W: Write + Seek>(
     writer: &mut TetWriter<W>,
-    part: Part,
+    part: PackPart,
     packed: &mut PackCounts,
     on_progress: &mut impl FnMut(&PackCounts),
 ) -> Result<()> {
-    let Part { tensor, content } = part;
+    let PackPart { tensor, content } = part;
     packed.bytes += tensor.geometry().byte_len();
     let mut stream = Stream { writer, held: Vec::new(), begun: false };
     match content {

@@ -19,7 +19,7 @@ use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
-use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype, TileGeometry};
+use zvf_tet::{AxisSlice, MemoryBudget, TensorDtype, TileGeometry, TilePlan};
 
 use crate::array::{Array, View};
 use crate::error::in_dataset;
@@ -296,7 +296,7 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit, or a chunk of it has no row.
     pub fn touched_chunks(&self, slice: &Slice) -> Result<Vec<Vec<u64>>> {
-        let coords = |plan: &Plan<'_, '_>| {
+        let coords = |plan: &TilePlan<'_, '_>| {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
             Some(coords.collect::<Result<Vec<_>>>())
         };
@@ -308,7 +308,7 @@ impl<'f> Tensor<'f> {
         shape: Vec<u64>,
         strides: Option<Vec<u64>>,
         bytes: Bytes,
-        plan: &Plan<'_, '_>,
+        plan: &TilePlan<'_, '_>,
     ) -> View {
         let array = Array::new(plan.selection().geometry().element(), shape, bytes);
         View::new(self.file.bytes().clone(), array, strides)
@@ -319,7 +319,7 @@ impl<'f> Tensor<'f> {
     fn with_plan<T>(
         &self,
         slice: &Slice,
-        look: impl FnOnce(&Plan<'_, '_>) -> Option<T>,
+        look: impl FnOnce(&TilePlan<'_, '_>) -> Option<T>,
     ) -> Result<Option<T>> {
         let axes = self.axes(slice)?;
         let plan = || {

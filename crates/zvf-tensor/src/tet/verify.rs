@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use zvf_error::{Error, Result};
-pub use zvf_tet::Severity as Weight;
+pub use zvf_tet::TetSeverity as Weight;
 use zvf_tet::{DECODED_CAP, TensorCodec};
 
 use super::file::TensorFile;

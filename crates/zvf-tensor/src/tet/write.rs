@@ -20,8 +20,8 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::{
-    CopyRun, DatasetSpec, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype, Tile,
-    TileGeometry, encode_footer,
+    CopyRun, DatasetSpec, MemoryBudget, TensorCodec, TensorDtype, TetLayout, Tile, TileGeometry,
+    TileSelection, encode_footer,
 };
 
 use super::file::TensorFile;
@@ -142,7 +142,7 @@ impl NewTensor {
 #[derive(Debug)]
 pub struct TetWriter<W> {
     tensors: Vec<NewTensor>,
-    layout: Layout,
+    layout: TetLayout,
     out: W,
     at: u64,   // bytes of `out` written or skipped
     open: u64, // bytes missing from the current payload
@@ -157,7 +157,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// two, or `out` is not seekable.
     pub fn new(mut out: W, tensors: Vec<NewTensor>, budget: MemoryBudget) -> Result<Self> {
         let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
-        let layout = Layout::new(&specs, budget)?;
+        let layout = TetLayout::new(&specs, budget)?;
         let at = layout.prefix_len();
         out.seek(SeekFrom::Start(at)).map_err(write_error)?;
         Ok(Self { tensors, layout, out, at, open: 0 })
@@ -232,7 +232,7 @@ impl<W: Write + Seek> TetWriter<W> {
                 elements.len(),
             ));
         }
-        let all = Selection::all(&geometry)?;
+        let all = TileSelection::all(&geometry)?;
         let mut next = 0;
         while next < geometry.tile_count() {
             let (mut wave, mut held) = (Vec::new(), 0_u64);
@@ -358,7 +358,7 @@ impl<W: Write + Seek> TetWriter<W> {
 }
 
 /// Copies the elements of a tile from those of the whole tensor, all of which are in memory.
-fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
+fn cut_out(elements: &[u8], all: &TileSelection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {

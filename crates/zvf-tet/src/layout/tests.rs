@@ -16,7 +16,7 @@ fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
 #[test]
 fn the_prefix_has_the_typed_bytes() {
     let spec = DatasetSpec::new("a", geometry(&[6], &[4])).with_alignment(1);
-    let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
+    let mut layout = TetLayout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     assert_eq!(layout.prefix_len(), 320);
     let (dataset, tile) = layout.next_tile().unwrap();
     assert_eq!((dataset, tile.byte_len()), (0, 16));
@@ -28,7 +28,7 @@ fn the_prefix_has_the_typed_bytes() {
 
 #[test]
 fn no_datasets_and_datasets_without_tiles() {
-    let layout = Layout::new(&[], MemoryBudget::DEFAULT).unwrap();
+    let layout = TetLayout::new(&[], MemoryBudget::DEFAULT).unwrap();
     assert_eq!((layout.prefix_len(), layout.payload_end()), (32, 32));
     let empty = b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     assert_eq!(layout.finish(false).unwrap(), empty);
@@ -38,7 +38,7 @@ fn no_datasets_and_datasets_without_tiles() {
         DatasetSpec::new("one", geometry(&[1], &[4])),
         DatasetSpec::new("none again", geometry(&[0, 3], &[4, 1])),
     ];
-    let mut layout = Layout::new(&specs, MemoryBudget::new(0, 7)).unwrap();
+    let mut layout = TetLayout::new(&specs, MemoryBudget::new(0, 7)).unwrap();
     assert_eq!(layout.next_tile().unwrap().0, 1);
     let offset = layout.place(TensorCodec::Zstd, 13).unwrap();
     assert_eq!(offset % 64, 0);
@@ -62,9 +62,9 @@ fn each_check_has_its_message() {
         (&[huge], "Overflow in tet chunk index, entry_count at byte 0: expected rows below 2^64 bytes, found 2305843009213693952"),
     ];
     for (specs, message) in table {
-        assert_eq!(Layout::new(specs, MemoryBudget::DEFAULT).unwrap_err().to_string(), message);
+        assert_eq!(TetLayout::new(specs, MemoryBudget::DEFAULT).unwrap_err().to_string(), message);
     }
-    let layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
+    let layout = TetLayout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     assert_eq!(
         layout.clone().place(TensorCodec::Raw, 15).unwrap_err().to_string(),
         "CountMismatch in tet chunk index, stored_byte_len at byte 0: expected 16, found 15"
@@ -101,7 +101,7 @@ proptest! {
             let (shape, chunk): (Vec<_>, Vec<_>) = axes.iter().copied().unzip();
             DatasetSpec::new(name, geometry(&shape, &chunk)).with_alignment(1 << alignment)
         }).collect();
-        let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT).unwrap();
+        let mut layout = TetLayout::new(&specs, MemoryBudget::DEFAULT).unwrap();
         let (prefix_len, mut sizes) = (layout.prefix_len(), sizes.iter().cycle());
         let mut placed = Vec::new();
         while let Some((_, tile)) = layout.next_tile() {

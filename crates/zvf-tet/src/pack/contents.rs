@@ -3,7 +3,7 @@
 //! Nothing is collected: each call walks the directory. A caller with many look-ups should cache
 //! the results.
 //!
-//! Not here: the bytes of a dataset ([`Plan`](crate::Plan) gives their positions).
+//! Not here: the bytes of a dataset ([`TilePlan`](crate::TilePlan) gives their positions).
 
 use super::{CELLS_SUFFIX, Cell, DOCUMENTS};
 use crate::{Dataset, Directory, Span, TensorDtype, TileGeometry};
@@ -13,11 +13,11 @@ use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 ///
 /// ```
 /// use zvf_tet::pack::{Contents, DOCUMENTS};
-/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, TetLayout, MemoryBudget};
 ///
 /// let bytes = |n| TileGeometry::new(TensorDtype::U8, &[n], &[n]).unwrap();
 /// let specs = [DatasetSpec::new(DOCUMENTS, bytes(2)), DatasetSpec::new("0/mask", bytes(9))];
-/// let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT)?;
+/// let mut layout = TetLayout::new(&specs, MemoryBudget::DEFAULT)?;
 /// layout.place(TensorCodec::Raw, 2)?;
 /// layout.place(TensorCodec::Raw, 9)?;
 /// let end = layout.payload_end();
@@ -142,7 +142,7 @@ impl<'a> PackedArray<'a> {
     }
 
     /// Returns the span of a cell's rows among the bytes of the values;
-    /// [`Plan::dense_span`](crate::Plan::dense_span) of all values gives the start of these bytes.
+    /// [`TilePlan::dense_span`](crate::TilePlan::dense_span) of all values gives their start.
     #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
         let (offset, len) = (cell.first(), cell.count());

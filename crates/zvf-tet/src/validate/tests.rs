@@ -25,9 +25,9 @@ type Changes<'c> = &'c [(usize, u8)];
 
 #[test]
 fn each_rule_has_its_message() {
-    use Severity::{Error, Lint};
+    use TetSeverity::{Error, Lint};
     #[rustfmt::skip]
-    let table: [(Changes<'_>, Severity, &str); 19] = [
+    let table: [(Changes<'_>, TetSeverity, &str); 19] = [
         // bytes changed in a file with two tiles of six f32
         (&[(44, 77)], Error, "V1: BadTag in tet directory, dtype at byte 44: expected 1 to 10, found 77"),
         (&[(72, 0)], Error, "V2: BadShape in tet directory, chunk_shape at byte 72: expected at least 1, found 0"),
@@ -97,7 +97,7 @@ fn gaps_are_only_a_note() {
     let message =
         "F4: NonCanonical in tet chunk index, payload order at byte 288: expected 336, found 337";
     assert_eq!(messages(&bytes), [message]);
-    assert_eq!(findings(&bytes)[0].severity, Severity::Note);
+    assert_eq!(findings(&bytes)[0].severity, TetSeverity::Note);
     assert!(TetView::parse_strict(&bytes).is_ok());
 }
 
@@ -166,7 +166,7 @@ fn an_empty_extent_is_a_note() {
         ["F6: BadShape in tet directory, extent at byte 64: expected at least 1, found 0"]
     );
     assert!(TetView::parse(&bytes).unwrap().validate().is_ok());
-    assert_eq!(findings(&bytes)[0].severity, Severity::Note);
+    assert_eq!(findings(&bytes)[0].severity, TetSeverity::Note);
     assert!(TetView::parse_strict(&bytes).is_err(), "not every reader can query it");
 }
 

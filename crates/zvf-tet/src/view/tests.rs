@@ -24,7 +24,7 @@ fn with_plan<T>(
     geometry: &TileGeometry,
     rows: &[Row],
     axes: &[AxisSlice],
-    check: impl Fn(&Plan<'_, '_>) -> T,
+    check: impl Fn(&TilePlan<'_, '_>) -> T,
 ) -> T {
     let bytes = index(rows);
     let index = Index::parse(&bytes, 1 << 40).unwrap();

@@ -148,7 +148,7 @@ impl ChunkReport {
 
     /// Checks C30: decodes Draco streams; a stream that this build does not support is a warning.
     fn check_draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
-        let error = match zvf_draco::decode(bytes, &zvf_draco::Limits::default()) {
+        let error = match zvf_draco::decode(bytes, &zvf_draco::Caps::default()) {
             Ok(geometry) => {
                 self.reorders = !geometry.keeps_order;
                 return;

@@ -27,7 +27,7 @@ use self::values::Extent;
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
 use crate::level::LevelState;
-use crate::options::Options;
+use crate::options::Checks;
 use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan_cells};
 use crate::rule::Rule;
@@ -296,7 +296,7 @@ async fn check_rowless_chunks(
     };
     if let Some(array) = &level.fragments {
         for keys in extra(array).chunks(BATCH_CELLS) {
-            let all = Options::default();
+            let all = Checks::default();
             for (key, cells) in read(&all, &[&array.cells], keys).await?.0 {
                 let is_empty = |cell: &Cell| match cell {
                     Ok(Some(blob)) => FragmentIndex::parse(blob).is_ok_and(|i| i.extent() == 0),

@@ -13,13 +13,14 @@ use zvf_format::key::ChunkKey;
 use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
 
-use super::cell::is_backward;
+use super::cell::LinkReport;
 use super::find_uses;
-use super::hash::{end, pair};
 use super::open::{LooseRecords, OpenFamily};
 use super::segment::Uses;
 use super::total::Total;
+use crate::chunks::{hash, row_id};
 use crate::finding::Finding;
+use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::rule::Rule;
 use crate::rules::{C, G};
@@ -41,7 +42,7 @@ pub(super) async fn check(
         // Only 0.9 specifies bridges of lines and faces.
         uses: Uses { bridges: false, faces: false, ..find_uses(level, &opened.family) },
     };
-    match &opened.loose {
+    let whole = match &opened.loose {
         LooseRecords::None => return Ok(()),
         LooseRecords::Flat(path) => {
             total.begin(run, level, path, ends.uses);
@@ -50,12 +51,12 @@ pub(super) async fn check(
                 let links = FlatLinks::parse(bytes, width, rank)?;
                 Ok(links.records().map(|link| link.endpoints().collect()).collect())
             };
-            blob(run, path, record, parse, &ends, total).await?;
+            blob(run, path, record, parse, &ends, total).await?
         }
         LooseRecords::Leaves(leaves) => {
             let first = leaves.first().map_or(opened.path.as_str(), |leaf| &leaf.path);
             total.begin(run, level, first, ends.uses);
-            let record = to_u64(width) * 9;
+            let (record, mut whole) = (to_u64(width) * 9, true);
             for leaf in leaves {
                 let chunks = &leaf.chunks;
                 let slot_count = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // too many: more than slots can name
@@ -67,9 +68,13 @@ pub(super) async fn check(
                         .map(|link| link.endpoints().filter_map(end).collect())
                         .collect())
                 };
-                blob(run, &leaf.path, record, parse, &ends, total).await?;
+                whole &= blob(run, &leaf.path, record, parse, &ends, total).await?;
             }
+            whole
         }
+    };
+    if !whole {
+        total.mark_lost();
     }
     attributes(run, level, opened, total).await
 }
@@ -85,7 +90,8 @@ struct Ends<'a> {
     uses: Uses,
 }
 
-/// Checks every record of one blob, of `record` bytes each.
+/// Checks every record of one blob, of `record` bytes each; returns false if some could not be
+/// read.
 async fn blob(
     run: &mut Validation,
     path: &str,
@@ -93,86 +99,81 @@ async fn blob(
     parse: impl Fn(&[u8]) -> Result<Vec<Record>, FormatError>,
     ends: &Ends<'_>,
     total: &mut Total,
-) -> Result<()> {
-    let Some(data) = run.dense(path).await?.flatten() else {
-        total.mark_lost();
-        return Ok(());
-    };
+) -> Result<bool> {
+    let Some(data) = run.dense(path).await?.flatten() else { return Ok(false) };
     if !data.len().is_multiple_of(record) {
-        total.mark_lost();
         let expected = format!("a multiple of {record}");
         run.add(C[36].at(path).expects("bytes of the records", expected, data.len()));
-        return Ok(());
+        return Ok(false);
     }
     let piece = BATCH_BYTES.checked_div(record).unwrap_or(1).max(1) * record;
     for batch in batches(data.len(), piece) {
         let start = batch.start;
         run.step(path, start, data.len())?;
-        let Some(bytes) = run.take(C[2], path, data.rows(batch).await)? else {
-            total.mark_lost();
-            return Ok(());
-        };
+        let Some(bytes) = run.take(C[2], path, data.rows(batch).await)? else { return Ok(false) };
         let records = match parse(&bytes) {
             Ok(records) => records,
             Err(mut error) => {
-                total.mark_lost();
                 error.offset = error.offset.saturating_add(start); // a byte of the blob
                 run.add(Finding::from_format(C[36], path, &error));
-                return Ok(());
+                return Ok(false);
             }
         };
+        let mut report = LinkReport {
+            found: run.found.new_empty(),
+            rows: Some(to_u64(records.len())),
+            two_widths: Some(to_u64(records.len())),
+            bytes: to_u64(bytes.len()),
+            copies: (1, 0),
+            ..LinkReport::default()
+        };
         let first = start.checked_div(record).unwrap_or(0); // records have bytes
-        total.count(run, to_u64(records.len()));
         for (at, link) in (first..).zip(&records) {
-            check_record(run, path, at, link, ends, total);
+            check_record(&mut report, path, at, link, ends);
         }
-        run.checked.bytes += to_u64(bytes.len());
+        total.take(run, report, true);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Checks one record.
 fn check_record(
-    run: &mut Validation,
+    report: &mut LinkReport,
     path: &str,
     at: u64,
     link: &[(ChunkKey, u64)],
     ends: &Ends<'_>,
-    total: &mut Total,
 ) {
     let mut places = Vec::with_capacity(link.len());
     for (end, (chunk, row)) in link.iter().enumerate() {
         let end_level = if end == 0 { Some(ends.level) } else { ends.other };
         let end_level = end_level.filter(|level| level.vertices.is_some());
-        places.push(
-            end_level
-                .and_then(|level| find_end_chunk(run, path, at, ends.within, level, chunk, *row)),
-        );
+        places.push(end_level.and_then(|level| {
+            find_end_chunk(&mut report.found, path, at, ends.within, level, chunk, *row)
+        }));
     }
-    let place = |end: usize| places.get(end).copied().flatten();
-    let table = &ends.level.chunks;
+    let table = &*ends.level.chunks;
+    let first = places.first().copied().flatten().zip(link.first());
     if ends.uses.child
-        && let (Some(chunk), Some((key, row))) = (place(0), link.first())
+        && let Some((chunk, (key, row))) = first
     {
-        total.child(table, chunk, *row);
-        let parent = link.get(1).filter(|(other, _)| other == key);
-        if let Some((_, parent)) =
-            parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
-        {
+        let parent = link.get(1).filter(|(other, _)| other == key).map(|(_, row)| *row);
+        if let Some(parent) = report.add_child((table, chunk), *row, parent) {
             let expected = format!("a row before {row}, its child in the same fragment");
-            run.add(G[6].at(path).expects("parent", expected, parent).in_row(at).in_cell(key));
+            let finding = G[6].at(path).expects("parent", expected, parent);
+            report.found.add(finding.in_row(at).in_cell(key));
         }
     }
     if let Some(finer) = ends.uses.between {
-        let sum = pair(link.iter().map(|(chunk, row)| end(chunk, *row)), finer);
-        let source = place(0).zip(link.first());
-        total.link_between(sum, source.and_then(|(chunk, (_, row))| table.row(chunk, *row)));
+        let source = first.and_then(|(chunk, (_, row))| table.row(chunk, *row));
+        let all = link.iter().map(|(chunk, row)| row_id(hash(chunk.components()), *row));
+        report.add_between(source, all, finer);
     }
 }
 
 /// Returns the place of the chunk of an end, if it exists and has the row.
 fn find_end_chunk(
-    run: &mut Validation,
+    found: &mut Findings,
     path: &str,
     at: u64,
     within: bool,
@@ -183,11 +184,15 @@ fn find_end_chunk(
     let finding = |rule: &'static Rule| rule.at(path).in_row(at).in_cell(chunk);
     let Some(place) = level.chunks.find(chunk.components()) else {
         let rule = if within { C[16] } else { C[17] };
-        run.add(finding(rule).expects("end", "a chunk of its level", chunk));
+        found.add(finding(rule).expects("end", "a chunk of its level", chunk));
         return None;
     };
     if let Some(rows) = level.chunks.rows(place).filter(|rows| row >= *rows) {
-        run.add(finding(C[18]).expects("vi", format!("below {rows}, the rows of its chunk"), row));
+        found.add(finding(C[18]).expects(
+            "vi",
+            format!("below {rows}, the rows of its chunk"),
+            row,
+        ));
         return None;
     }
     Some(place)

@@ -8,7 +8,6 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 use zvf_model::read_two_widths;
 
-use super::hash::pair;
 use super::segment::{LinkChecks, Segment};
 use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
@@ -44,10 +43,10 @@ pub(crate) struct LinkReport {
     pub(crate) between: u64,
     /// The first link from a child to a later parent in the same fragment: its offset and the two rows.
     #[serde(skip)]
-    backward: Option<(u64, u64, u64)>,
+    pub(super) backward: Option<(u64, u64, u64)>,
     /// The first and last row that each record names, where groups are compared.
     #[serde(skip)]
-    spans: Vec<(u64, u64)>,
+    pub(super) spans: Vec<(u64, u64)>,
 }
 
 /// Checks the links of one chunk, by its cells in the arrays of the checks: rows, fragments, attributes.
@@ -232,13 +231,9 @@ impl LinkReport {
             && let Some((at, row)) = link.iter_in_input_order().next()
             && let Some((table, chunk)) = place(at)
         {
-            self.children.extend(table.row(chunk, row));
-            self.followed.extend(find_first_row(table, chunk, row));
             let parent = link.iter_in_input_order().nth(1);
-            if let Some((_, parent)) =
-                parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
-                && is_backward(table, chunk, row, parent)
-            {
+            let parent = parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk));
+            if let Some(parent) = self.add_child((table, chunk), row, parent.map(|(_, row)| row)) {
                 self.backward.get_or_insert((offset, row, parent));
             }
         }
@@ -254,12 +249,35 @@ impl LinkReport {
             *total = total.wrapping_add(splitmix64(sum));
         }
         if let Some(source_is_finer) = uses.between {
-            if let (Some((table, chunk)), Some(row)) = (place(0), link.rows().first()) {
-                self.sources.extend(table.row(chunk, *row));
-            }
+            let source = place(0).zip(link.rows().first());
+            let source = source.and_then(|((table, chunk), row)| table.row(chunk, *row));
             let all = link.rows().iter().enumerate().map(|(at, row)| hash(at, *row));
-            self.between = self.between.wrapping_add(pair(all, source_is_finer));
+            self.add_between(source, all, source_is_finer);
         }
+    }
+
+    /// Adds a child; returns its `parent`, a row of the same chunk, if it is after the child in the
+    /// fragment that has both.
+    pub(super) fn add_child(
+        &mut self,
+        (table, chunk): (&ChunkTable, usize),
+        row: u64,
+        parent: Option<u64>,
+    ) -> Option<u64> {
+        self.children.extend(table.row(chunk, row));
+        self.followed.extend(find_first_row(table, chunk, row));
+        parent.filter(|parent| is_backward(table, chunk, row, *parent))
+    }
+
+    /// Adds a link between levels by its source row in the level and the hashes of its ends.
+    pub(super) fn add_between(
+        &mut self,
+        source: Option<u64>,
+        ends: impl Iterator<Item = u64>,
+        source_is_finer: bool,
+    ) {
+        self.sources.extend(source);
+        self.between = self.between.wrapping_add(hash_pair(ends, source_is_finer));
     }
 
     /// Checks C20: a row of values for each link.
@@ -372,6 +390,12 @@ fn chunk_count_and_rank(chunks: &[ChunkKey]) -> (usize, usize) {
     (sorted.len(), sorted.iter().position(|chunk| Some(*chunk) == first).unwrap_or(0))
 }
 
+/// Returns the hash of a link between levels, the same from both sides.
+fn hash_pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
+    let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
+    splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
+}
+
 /// Returns whether a face has the same row at every corner.
 fn has_equal_corners(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
     let same_row = link.rows().windows(2).all(|pair| pair.first() == pair.last());
@@ -379,7 +403,7 @@ fn has_equal_corners(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
 }
 
 /// Returns whether a parent is after its child in the fragment that has both.
-pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: u64) -> bool {
+fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: u64) -> bool {
     parent >= child
         && table
             .find_range(chunk, child)
@@ -396,7 +420,7 @@ fn group_rows(group: &Fragment<'_>) -> Vec<u64> {
 }
 
 /// Returns the fragment of a chunk that begins with `row`.
-pub(super) fn find_first_row(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
+fn find_first_row(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
     let ends: &[Ends] = table.fragment_ends(chunk)?;
     // Binary search for ascending fragments, else linear search.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);
@@ -407,4 +431,17 @@ pub(super) fn find_first_row(table: &ChunkTable, chunk: usize, row: u64) -> Opti
         _ => from(at).or_else(|| from(0)),
     }?;
     table.fragment(chunk, to_u64(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_of_a_link_have_the_same_hash() {
+        let [fine, coarse] = [(2, 7), (1, 3)].map(|(chunk, row)| row_id(hash(&[chunk]), row));
+        let up = hash_pair([fine, coarse].into_iter(), true);
+        assert_eq!(up, hash_pair([coarse, fine].into_iter(), false));
+        assert_ne!(up, hash_pair([coarse, fine].into_iter(), true));
+    }
 }

@@ -11,7 +11,6 @@
 
 mod blob;
 mod cell;
-mod hash;
 mod open;
 mod segment;
 mod total;
@@ -28,7 +27,7 @@ use self::cell::{LinkReport, check_cell};
 use self::open::OpenFamily;
 use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
-use crate::level::{FamilyWidth, LevelState};
+use crate::level::LevelState;
 use crate::parts::Stage;
 use crate::pipeline::{Cell, scan_cells};
 use crate::rules::{C, G};
@@ -42,10 +41,11 @@ pub(crate) async fn check(
 ) -> Result<()> {
     let Some(level) = levels.get(at) else { return Ok(()) };
     let families = open::open_families(run, levels, level).await?;
-    let (mut widths, mut sums) = (Vec::new(), Vec::new());
+    let (mut width, mut totals) = (None, Vec::new());
     for opened in families {
-        let (delta, width) = (opened.delta.0, opened.family.link_width());
-        widths.push(FamilyWidth { delta, width });
+        if opened.delta == Delta::SAME {
+            width.get_or_insert(opened.family.link_width());
+        }
         check_order(run, level, &opened);
         let mut total = Total::new(run, level, &opened);
         for segment in &opened.segments {
@@ -55,13 +55,11 @@ pub(crate) async fn check(
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
         total.check_totals(run, &opened);
-        sums.push(total.into_sums(level));
+        totals.push(total);
     }
     if let Some(level) = levels.get_mut(at) {
-        level.families = widths;
-        for sums in sums {
-            sums.store_in(level);
-        }
+        level.link_width = width;
+        totals.into_iter().for_each(|total| total.store_in(level));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
-use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkColumnAttrs, LinksFamily, SegmentAttrs};
 use zvf_metadata::{Capability, LayoutFamily as Layout, Node, Object};
 use zvf_model::open::{self, OlderForm, OlderLinks};
 
@@ -203,7 +203,7 @@ async fn open_values(
     offsets: Option<&Offsets>,
 ) -> Result<Option<(ChunkArray, u64)>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
-    let doc = LinkAttribute::parse(array.cells.attributes().clone());
+    let doc = LinkColumnAttrs::parse(array.cells.attributes().clone());
     let doc = doc.and_then(|doc| Ok((doc.dtype()?, doc)));
     let Some((dtype, doc)) = run.parsed(&array.path, doc) else { return Ok(None) };
     let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
@@ -313,7 +313,7 @@ async fn open_same_chunk(
     level: &LevelState,
     family: &LinkPolicy,
     name: &str,
-    within: &LinkSegment,
+    within: &SegmentAttrs,
 ) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);

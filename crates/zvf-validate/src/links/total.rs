@@ -10,10 +10,9 @@ use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
-use super::cell::{LinkReport, find_first_row};
+use super::cell::LinkReport;
 use super::open::OpenFamily;
 use super::segment::Uses;
-use crate::chunks::ChunkTable;
 use crate::level::{CrossLevelLinks, LevelState};
 use crate::rule::Rule;
 use crate::rules::{C, G, P};
@@ -40,13 +39,6 @@ pub(super) struct Total {
     links: u64,
     /// Bitmap of the rows that are a source.
     sources: Option<Vec<u64>>,
-}
-
-/// The sums of a family that the level keeps.
-pub(super) struct FamilySums {
-    parents: Option<Vec<u32>>,
-    bridges: Option<Vec<u64>>,
-    cross_level: Option<CrossLevelLinks>,
 }
 
 impl Total {
@@ -81,7 +73,8 @@ impl Total {
         }
     }
 
-    /// Adds a cell; its rows to the counts where they are `counted`.
+    /// Adds the records of a cell or of a piece of a blob; its rows to the counts where they are
+    /// `counted`.
     pub(super) fn take(&mut self, run: &mut Validation, report: LinkReport, counted: bool) {
         let rows = report.rows.unwrap_or(0); // without rows it is not complete
         self.links += rows;
@@ -116,15 +109,6 @@ impl Total {
         run.found.absorb(report.found);
     }
 
-    /// Adds records that are not stored in cells.
-    pub(super) fn count(&mut self, run: &mut Validation, records: u64) {
-        self.links += records;
-        self.physical = self.physical.map(|sum| sum + records);
-        let (n, _) = self.copies.entry(1).or_default().entry(0).or_default();
-        *n += records;
-        run.checked.links += records;
-    }
-
     /// Returns the number of counted rows; `None` if a cell could not be read.
     pub(super) fn counted_rows(&self) -> Option<u64> {
         self.physical
@@ -133,25 +117,6 @@ impl Total {
     /// Marks that some records could not be read.
     pub(super) fn mark_lost(&mut self) {
         (self.physical, self.complete) = (None, false);
-    }
-
-    /// Adds the child of a link.
-    pub(super) fn child(&mut self, table: &ChunkTable, chunk: usize, row: u64) {
-        if let Some(fragment) = find_first_row(table, chunk, row) {
-            self.follow(fragment);
-        }
-        if let Some(row) = table.row(chunk, row) {
-            self.set_child(row);
-        }
-    }
-
-    /// Adds a link between levels: `sum` is the hash of both ends, and `source` is the number of its source row in the
-    /// level.
-    pub(super) fn link_between(&mut self, sum: u64, source: Option<u64>) {
-        self.sum = self.sum.wrapping_add(sum);
-        if let Some(row) = source {
-            self.set_source(row);
-        }
     }
 
     fn follow(&mut self, fragment: usize) {
@@ -228,39 +193,29 @@ impl Total {
         logical
     }
 
-    /// Returns the sums that other checks need.
-    pub(super) fn into_sums(self, level: &LevelState) -> FamilySums {
+    /// Stores the sums that other checks need in the state of the level.
+    pub(super) fn store_in(self, level: &mut LevelState) {
         let is_complete = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| is_complete).map(|sources| {
             let ones = |word: &u64| u64::from(word.count_ones());
             // Only bits of existing rows are set.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
-        let cross_level = CrossLevelLinks {
-            delta: self.delta.0,
-            links: self.links,
-            sum: self.sum,
-            orphans,
-            complete: self.complete,
-        };
-        FamilySums {
-            parents: self.parents,
-            bridges: self.bridges,
-            cross_level: (self.delta != Delta::SAME).then_some(cross_level),
-        }
-    }
-}
-
-impl FamilySums {
-    /// Stores the sums in the state of the level.
-    pub(super) fn store_in(self, level: &mut LevelState) {
         if let Some(parents) = self.parents {
             level.linked.parents = parents;
         }
         if let Some(bridges) = self.bridges {
             level.linked.bridges = bridges;
         }
-        level.linked.cross_level.extend(self.cross_level);
+        if self.delta != Delta::SAME {
+            level.linked.cross_level.push(CrossLevelLinks {
+                delta: self.delta.0,
+                links: self.links,
+                sum: self.sum,
+                orphans,
+                complete: self.complete,
+            });
+        }
     }
 }
 
@@ -305,20 +260,7 @@ mod tests {
 
     #[test]
     fn counts_any_number_of_parents() {
-        let mut total = Total {
-            delta: Delta::SAME,
-            physical: None,
-            two_widths: None,
-            complete: false,
-            copies: BTreeMap::new(),
-            parents: Some(vec![0]),
-            children: None,
-            twice: 0,
-            bridges: None,
-            sum: 0,
-            links: 0,
-            sources: None,
-        };
+        let mut total = Total { parents: Some(vec![0]), ..Total::default() };
         (0..300).for_each(|_| total.follow(0));
         assert_eq!(total.parents, Some(vec![300]));
     }

@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
+use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs};
 
 use super::columns;
 use crate::array::check_orphan_folders;
@@ -18,7 +18,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
         return Ok(());
     };
     let Some(rows) = rows else { return check_orphan_folders(run, &path).await };
-    let doc = Groups::parse(rows.attributes().clone());
+    let doc = GroupsAttrs::parse(rows.attributes().clone());
     let Some(doc) = run.parsed(&path, doc) else { return Ok(()) };
     columns::check(run, level, "group_attributes", Some(doc.num_groups)).await?;
     let Some(count) = run.take(C[2], &path, rows.count().await)? else { return Ok(()) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{i64s_from_le, to_u64};
-use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, ObjectIndex};
+use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, IndexAttrs};
 use zvf_metadata::{Capability, LayoutFamily, ManifestLayout, Node};
 use zvf_model::ObjectId;
 use zvf_store::Rows;
@@ -22,7 +22,7 @@ use crate::validation::{Validation, batches};
 /// An object index that can be checked.
 #[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) doc: ObjectIndex,
+    pub(crate) doc: IndexAttrs,
     pub(crate) manifests: Manifests,
     /// The number of valid, stored rows.
     pub(crate) rows: u64,
@@ -75,7 +75,7 @@ pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result
             run.add(S[15].at(&path).expects("node", "a group", "an array"));
             return Ok(None);
         }
-        Some(Node::Group(group)) => ObjectIndex::parse(group.attributes.clone()),
+        Some(Node::Group(group)) => IndexAttrs::parse(group.attributes.clone()),
     };
     let Some(doc) = run.parsed(&path, doc) else { return Ok(None) };
     let ids = match doc.ids() {
@@ -110,7 +110,7 @@ pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result
 async fn manifests(
     run: &mut Validation,
     level: &LevelState,
-    doc: &ObjectIndex,
+    doc: &IndexAttrs,
     rank: u64,
 ) -> Result<Option<Manifests>> {
     let path = level.path("object_index");

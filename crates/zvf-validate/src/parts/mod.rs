@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use zvf_error::Result;
 use zvf_store::Store;
 
-use crate::options::{Observer, Options};
+use crate::options::{Checks, Observer};
 use crate::report::Report;
 use crate::validation::Validation;
 
@@ -49,20 +49,20 @@ pub struct Scan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Part {
+pub struct StagePart {
     /// The stage.
     pub stage: Stage,
     /// The number of a scan, and the range of its items; at most one range per scan.
     pub ranges: Vec<(usize, Range<usize>)>,
 }
 
-impl Part {
+impl StagePart {
     /// Divides the items of `scans` into about `shares` parts per stage, stage by stage.
     ///
     /// ```
-    /// use zvf_validate::Part;
+    /// use zvf_validate::StagePart;
     ///
-    /// assert!(Part::divide(&[], 4).is_empty());
+    /// assert!(StagePart::divide(&[], 4).is_empty());
     /// ```
     #[must_use]
     pub fn divide(scans: &[Scan], shares: usize) -> Vec<Self> {
@@ -71,7 +71,7 @@ impl Part {
 }
 
 /// Divides one stage into parts of consecutive ranges with the same number of items.
-fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
+fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<StagePart> {
     let scans_of_stage = || scans.iter().enumerate().filter(|(_, scan)| scan.stage == stage);
     let total: usize = scans_of_stage().map(|(_, scan)| scan.count).sum();
     let size = total.div_ceil(shares).max(1);
@@ -84,13 +84,13 @@ fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
             ranges.push((number, at..end));
             at = end;
             if room == 0 {
-                parts.push(Part { stage, ranges: std::mem::take(&mut ranges) });
+                parts.push(StagePart { stage, ranges: std::mem::take(&mut ranges) });
                 room = size;
             }
         }
     }
     if !ranges.is_empty() {
-        parts.push(Part { stage, ranges });
+        parts.push(StagePart { stage, ranges });
     }
     parts
 }
@@ -111,13 +111,13 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> BoxFuture<'static, Result<()>> +
 ///
 /// use futures_util::{FutureExt as _, StreamExt as _, stream};
 /// use zvf_store::Store;
-/// use zvf_validate::{Observer, Options, Part, merge, record_part, survey, validate};
+/// use zvf_validate::{Observer, Checks, StagePart, merge, record_part, survey, validate};
 ///
 /// let store = Store::open(path, Default::default()).await?;
-/// let (options, observer) = (Options::default(), Observer::default());
+/// let (options, observer) = (Checks::default(), Observer::default());
 /// let scans = survey(&store, &options).await?;
 /// let records = Arc::new(Mutex::new(Vec::new()));
-/// for part in Part::divide(&scans, 2) {
+/// for part in StagePart::divide(&scans, 2) {
 ///     let before: Vec<_> = records.lock().unwrap().iter().cloned().map(Ok).collect();
 ///     let part_records = Arc::clone(&records);
 ///     let sink = Box::new(move |record| {
@@ -138,7 +138,7 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> BoxFuture<'static, Result<()>> +
 ///
 /// When something cannot be fetched.
 #[boxed]
-pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
+pub async fn survey(store: &Store, options: &Checks) -> Result<Vec<Scan>> {
     let (work, scans) = Work::survey();
     let observer = Observer::default();
     Validation::new(store, options, &observer, work).run().await?;
@@ -155,9 +155,9 @@ pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
 #[boxed]
 pub async fn record_part(
     store: &Store,
-    options: &Options,
+    options: &Checks,
     observer: &Observer,
-    (scans, part): (&[Scan], &Part),
+    (scans, part): (&[Scan], &StagePart),
     before: RecordStream,
     sink: RecordSink,
 ) -> Result<bool> {
@@ -174,7 +174,7 @@ pub async fn record_part(
 #[boxed]
 pub async fn merge(
     store: &Store,
-    options: &Options,
+    options: &Checks,
     observer: &Observer,
     scans: &[Scan],
     records: RecordStream,

@@ -11,7 +11,7 @@ fn parts_are_of_one_stage_and_cover_it() {
         scan(Stage::Links, "0/links", 0),
         scan(Stage::Objects, "0/object_index", 1),
     ];
-    let parts = Part::divide(&scans, 3);
+    let parts = StagePart::divide(&scans, 3);
     let ranges: Vec<_> = parts.iter().map(|part| (part.stage, part.ranges.clone())).collect();
     assert_eq!(
         ranges,

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 
-use super::{Part, RecordSink, RecordStream, Scan, Stage};
+use super::{RecordSink, RecordStream, Scan, Stage, StagePart};
 
 /// The scans that a survey has listed so far.
 pub(super) type SurveyedScans = Arc<SyncMutex<Vec<Scan>>>;
@@ -36,7 +36,7 @@ pub(crate) enum Work {
 
 /// The part that one process does for others.
 pub(crate) struct PartWork {
-    part: Part,
+    part: StagePart,
     before: RecordReader,
     sink: Mutex<RecordSink>,
 }
@@ -78,7 +78,7 @@ impl Work {
 
     pub(super) fn part(
         scans: &[Scan],
-        part: &Part,
+        part: &StagePart,
         before: RecordStream,
         sink: RecordSink,
     ) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{report, summarize};
-use zvf_validate::{Finding, Options, Severity};
+use zvf_validate::{Checks, Finding, Severity};
 
 #[tokio::test]
 async fn every_fault_is_found_at_its_location() {
@@ -17,7 +17,7 @@ async fn every_fault_is_found_at_its_location() {
         let id = fault["id"].as_str().unwrap();
         let (expected, allowed) = table[id].split_once(';').unwrap_or((table[id], ""));
         let expected = expected.trim();
-        let report = report(&format!("broken/{id}"), &Options::default()).await;
+        let report = report(&format!("broken/{id}"), &Checks::default()).await;
         let found: Vec<String> = report.findings.iter().map(summarize).collect();
         // A fault that must be refused is an error.
         let has_no_error = fault["want"] == "error" && report.count(Severity::Error) == 0;
@@ -25,7 +25,7 @@ async fn every_fault_is_found_at_its_location() {
             missed.push(format!("{id}: {found:#?}"));
         }
         let base = fault["base"].as_str().unwrap();
-        let base = super::report(&format!("broken/_base_{base}"), &Options::default()).await;
+        let base = super::report(&format!("broken/_base_{base}"), &Checks::default()).await;
         let base: Vec<String> = base.findings.iter().map(verdict).collect();
         let extra: BTreeSet<String> = report
             .findings
@@ -52,7 +52,7 @@ async fn the_originals_of_broken_stores_are_sound() {
     let faults = archives::json("broken/FAULTS.json");
     let faults = faults["faults"].as_array().unwrap().iter();
     for name in faults.map(|fault| fault["base"].as_str().unwrap()).collect::<BTreeSet<_>>() {
-        let report = report(&format!("broken/_base_{name}"), &Options::default()).await;
+        let report = report(&format!("broken/_base_{name}"), &Checks::default()).await;
         assert_eq!(report.count(Severity::Error), 0, "{name}: {:#?}", report.findings);
     }
 }

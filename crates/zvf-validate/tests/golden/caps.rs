@@ -1,6 +1,6 @@
 //! Checks that need more memory than allowed are skipped, and the report says so.
 
-use zvf_validate::{Options, Severity};
+use zvf_validate::{Checks, Severity};
 
 use super::report;
 
@@ -48,9 +48,9 @@ const CAPPED: [(&str, u64, &[&str]); 6] = [
 #[tokio::test]
 async fn oversized_stores_are_reported() {
     for (id, kept, expected) in CAPPED {
-        let all = report(id, &Options::default()).await;
+        let all = report(id, &Checks::default()).await;
         assert_eq!(all.skipped, [], "{id}");
-        let capped = report(id, &Options { max_kept_items: kept, ..Options::default() }).await;
+        let capped = report(id, &Checks { max_kept_items: kept, ..Checks::default() }).await;
         let skipped: Vec<String> = capped
             .skipped
             .iter()
@@ -69,7 +69,6 @@ async fn oversized_stores_are_reported() {
 async fn unrequested_rules_are_not_reported_as_skipped() {
     let rules = vec![zvf_validate::Rule::find("C3").unwrap()];
     let capped =
-        report("sl3_streamlines", &Options { max_kept_items: 0, rules, ..Options::default() })
-            .await;
+        report("sl3_streamlines", &Checks { max_kept_items: 0, rules, ..Checks::default() }).await;
     assert_eq!(capped.skipped, []);
 }

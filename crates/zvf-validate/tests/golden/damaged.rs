@@ -2,7 +2,7 @@
 
 pub(crate) use archives::edit_document as edit;
 use serde_json::{Value, json};
-use zvf_validate::Options;
+use zvf_validate::Checks;
 
 use super::{report_of, summarize};
 
@@ -34,7 +34,7 @@ async fn partial_files_of_zarr_vectors_are_named() {
     for name in ["zarr.json", "0/zarr.json", "0/vertices/c/0/0/0"] {
         files.push((format!("{name}.{}.partial", "0a".repeat(16)), vec![0; 20]));
     }
-    let report = report_of(&files, &Options::default()).await;
+    let report = report_of(&files, &Checks::default()).await;
     let found = report.findings.iter().filter(|finding| finding.found.contains("zvf clean"));
     assert_eq!(found.count(), 3, "{:#?}", report.findings);
 }
@@ -102,7 +102,7 @@ async fn damage_is_found_under_its_rule() {
     for (id, damage, expected) in DAMAGE {
         let mut files = archives::files(id);
         damage(&mut files);
-        let report = report_of(&files, &Options::default()).await;
+        let report = report_of(&files, &Checks::default()).await;
         let found: Vec<String> = report.findings.iter().map(summarize).collect();
         if !expected.is_empty() && !found.iter().any(|found| found.starts_with(expected)) {
             missed.push(format!("{id}, {expected}: {found:#?}"));

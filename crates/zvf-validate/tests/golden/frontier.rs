@@ -5,7 +5,7 @@ mod derived;
 
 use archives::{Files, put_array};
 use serde_json::json;
-use zvf_validate::{Options, Severity};
+use zvf_validate::{Checks, Severity};
 
 use self::derived::{announce, dense, edit, int64, partitioned, remove};
 use super::{report_of, summarize};
@@ -17,7 +17,7 @@ fn bytes<'a>(files: &'a mut Files, path: &str) -> &'a mut Vec<u8> {
 
 /// Returns the findings in short form.
 async fn find_faults(files: &Files) -> Vec<String> {
-    let report = report_of(files, &Options::default()).await;
+    let report = report_of(files, &Checks::default()).await;
     report.findings.iter().map(summarize).collect()
 }
 
@@ -112,11 +112,15 @@ async fn partitioned_cross_chunk_links_are_checked() {
     let sound_files = partitioned();
     let base = find_faults(&archives::files("v070_gr3")).await;
     assert_eq!(find_faults(&sound_files).await, base);
-    let checked = report_of(&sound_files, &Options::default()).await.checked;
+    let checked = report_of(&sound_files, &Checks::default()).await.checked;
     assert_eq!(
         checked.links,
-        report_of(&archives::files("v070_gr3"), &Options::default()).await.checked.links
+        report_of(&archives::files("v070_gr3"), &Checks::default()).await.checked.links
     );
+    let mut none = sound_files.clone();
+    edit(&mut none, "0/cross_chunk_links/0/zarr.json", |all| all["num_links"] = json!(0));
+    let none = find_faults(&none).await;
+    assert!(!none.iter().any(|found| found.starts_with("error C36")), "{none:#?}");
     fn leaf(files: &Files) -> String {
         let is_leaf = |path: &&String| {
             path.starts_with("0/cross_chunk_links/0/") && path.ends_with("/data/c/0")
@@ -228,7 +232,7 @@ async fn groups_of_links_follow_fragments() {
     let sound_files = with_claim("gr2_f64");
     assert_eq!(find_faults(&sound_files).await, find_faults(&archives::files("gr2_f64")).await);
     // Several objects, and one group for all their links.
-    let report = report_of(&with_claim("gr3_links"), &Options::default()).await;
+    let report = report_of(&with_claim("gr3_links"), &Checks::default()).await;
     let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.id).collect();
     assert!(rules.contains(&"G10"), "{rules:?}");
     assert!(report.count(Severity::Error) > 0);

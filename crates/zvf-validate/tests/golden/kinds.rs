@@ -1,7 +1,7 @@
 //! Several kinds in one store: each is validated separately, and so are the parts that they share.
 
 use serde_json::json;
-use zvf_validate::Options;
+use zvf_validate::Checks;
 
 use super::damaged::{Files, edit, level, remove};
 use super::{report_of, summarize};
@@ -35,7 +35,7 @@ async fn each_kind_and_shared_rules_are_checked() {
     for (n, (damage, expected)) in ROWS.into_iter().enumerate() {
         let mut files = mixed();
         damage(&mut files);
-        let report = report_of(&files, &Options::default()).await;
+        let report = report_of(&files, &Checks::default()).await;
         let found: Vec<String> = report.findings.iter().map(summarize).collect();
         let all = expected.iter().all(|expected| found.iter().any(|found| found == expected));
         let has_unexpected = expected.is_empty() && !found.is_empty();
@@ -48,10 +48,10 @@ async fn each_kind_and_shared_rules_are_checked() {
 
 #[tokio::test]
 async fn cells_and_objects_of_every_kind_are_counted() {
-    let total = report_of(&mixed(), &Options::default()).await.checked;
+    let total = report_of(&mixed(), &Checks::default()).await.checked;
     let reports = [
-        super::report("sl3_streamlines", &Options::default()).await.checked,
-        super::report("gr3_links", &Options::default()).await.checked,
+        super::report("sl3_streamlines", &Checks::default()).await.checked,
+        super::report("gr3_links", &Checks::default()).await.checked,
     ];
     let sum = |count: fn(&zvf_validate::CheckCounts) -> u64| reports.iter().map(count).sum::<u64>();
     assert_eq!(total.rows, sum(|checked| checked.rows));

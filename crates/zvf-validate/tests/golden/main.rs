@@ -12,15 +12,15 @@ mod sound;
 mod suites;
 
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Finding, Observer, Options, Report, report_unopened, validate};
+use zvf_validate::{Checks, Finding, Observer, Report, report_unopened, validate};
 
 /// Returns the report of the archived store `id`.
-async fn report(id: &str, options: &Options) -> Report {
+async fn report(id: &str, options: &Checks) -> Report {
     report_of(&archives::files(id), options).await
 }
 
 /// Returns the report of a store of these files, in memory.
-async fn report_of(files: &[(String, Vec<u8>)], options: &Options) -> Report {
+async fn report_of(files: &[(String, Vec<u8>)], options: &Checks) -> Report {
     let memory = archives::in_memory(files).await;
     match Store::from_object_store(memory, &"".into(), OpenOptions::default()).await {
         Ok(store) => {

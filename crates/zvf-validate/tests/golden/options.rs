@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use archives::Unpacked;
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Depth, Observer, Options, Rule, Sample, Severity, validate};
+use zvf_validate::{Checks, Depth, Observer, Rule, Sample, Severity, validate};
 
 use super::{report, summarize};
 
 #[tokio::test]
 async fn levels_are_cumulative() {
-    let base = |level| Options { level, ..Options::default() };
+    let base = |level| Checks { level, ..Checks::default() };
     for (id, level) in [
         ("broken/ar_vertices_missing", Depth::Structure),
         ("broken/lv_sparsity_zero", Depth::Metadata),
@@ -33,12 +33,12 @@ async fn levels_are_cumulative() {
 #[tokio::test]
 async fn rules_can_be_chosen_and_lints_made_errors() {
     let rules = vec![Rule::find("C8").unwrap()];
-    let chosen = report("pc3_edits", &Options { rules, ..Options::default() }).await;
+    let chosen = report("pc3_edits", &Checks { rules, ..Checks::default() }).await;
     assert_eq!(
         chosen.findings.iter().map(summarize).collect::<Vec<_>>(),
         ["warning C8 0/zarr.json"]
     );
-    let strict = Options { strict: true, ..Options::default() };
+    let strict = Checks { strict: true, ..Checks::default() };
     let found = report("broken/fi_trailing_bytes", &strict).await;
     assert_eq!(found.count(Severity::Error), 1);
 }
@@ -46,14 +46,14 @@ async fn rules_can_be_chosen_and_lints_made_errors() {
 #[tokio::test]
 async fn findings_are_capped_and_counted() {
     let capped =
-        report("pc3_fragment_attrs", &Options { max_findings: 1, ..Options::default() }).await;
+        report("pc3_fragment_attrs", &Checks { max_findings: 1, ..Checks::default() }).await;
     assert_eq!((capped.findings.len(), capped.count(Severity::Warning)), (1, 4));
 }
 
 #[tokio::test]
 async fn a_sample_reads_less_and_is_repeatable() {
-    let all = report("pc3_basic", &Options::default()).await.checked;
-    let sampled = |seed| Options { sample: Sample::new(0.4, seed), ..Options::default() };
+    let all = report("pc3_basic", &Checks::default()).await.checked;
+    let sampled = |seed| Checks { sample: Sample::new(0.4, seed), ..Checks::default() };
     let (first, second) =
         (report("pc3_basic", &sampled(3)).await, report("pc3_basic", &sampled(3)).await);
     assert!(first.checked.cells > 0 && first.checked.cells < all.cells);
@@ -73,10 +73,10 @@ async fn progress_is_reported_and_validation_can_be_cancelled() {
         })),
         ..Observer::default()
     };
-    assert!(validate(&store, &Options::default(), &observer).await.unwrap().complete);
+    assert!(validate(&store, &Checks::default(), &observer).await.unwrap().complete);
     assert!(calls.load(Ordering::Relaxed) > 0);
     observer.cancel();
-    let stopped = validate(&store, &Options::default(), &observer).await.unwrap();
+    let stopped = validate(&store, &Checks::default(), &observer).await.unwrap();
     assert!(!stopped.complete && stopped.checked.rows == 0);
 }
 
@@ -85,8 +85,8 @@ async fn a_store_in_memory_has_the_same_report_as_on_disk() {
     for id in ["pc3_sharded", "gr3_links", "sl3_pyramid", "v070_gr3", "broken/vx_missing_cell"] {
         let unpacked = Unpacked::new(id);
         let store = unpacked.open().await;
-        let local = validate(&store, &Options::default(), &Observer::default()).await.unwrap();
-        assert_eq!(local, report(id, &Options::default()).await, "{id}");
+        let local = validate(&store, &Checks::default(), &Observer::default()).await.unwrap();
+        assert_eq!(local, report(id, &Checks::default()).await, "{id}");
     }
 }
 
@@ -95,6 +95,6 @@ async fn a_validation_can_be_spawned() {
     let memory = archives::in_memory(&archives::files("pc3_basic")).await;
     let store = Store::from_object_store(memory, &"".into(), OpenOptions::default()).await.unwrap();
     let validation =
-        async move { validate(&store, &Options::default(), &Observer::default()).await };
+        async move { validate(&store, &Checks::default(), &Observer::default()).await };
     assert!(tokio::spawn(validation).await.unwrap().unwrap().is_clean());
 }

@@ -6,8 +6,8 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use zvf_format::Class;
 use zvf_store::Store;
 use zvf_validate::{
-    Depth, Observer, Options, Part, RecordSink, RecordStream, Report, Sample, Scan, Stage, merge,
-    record_part, survey, validate,
+    Checks, Depth, Observer, RecordSink, RecordStream, Report, Sample, Scan, Stage, StagePart,
+    merge, record_part, survey, validate,
 };
 
 type Records = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -25,11 +25,11 @@ fn sink_to(records: &Records) -> RecordSink {
 }
 
 /// Returns the scans, and the records of all parts.
-async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>, Vec<Vec<u8>>) {
+async fn records(store: &Store, options: &Checks, shares: usize) -> (Vec<Scan>, Vec<Vec<u8>>) {
     let observer = Observer::default();
     let scans = survey(store, options).await.unwrap();
     let mut all = Vec::<(Stage, Vec<Vec<u8>>)>::new();
-    for part in Part::divide(&scans, shares) {
+    for part in StagePart::divide(&scans, shares) {
         let before = all.iter().filter(|(stage, _)| *stage < part.stage);
         let before = before.flat_map(|(_, records)| records.clone()).collect();
         let part_records = Records::default();
@@ -42,7 +42,7 @@ async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>,
 }
 
 /// Returns the report merged from `shares` parts.
-pub(crate) async fn merged(store: &Store, options: &Options, shares: usize) -> Report {
+pub(crate) async fn merged(store: &Store, options: &Checks, shares: usize) -> Report {
     let (scans, records) = records(store, options, shares).await;
     merge(store, options, &Observer::default(), &scans, stream_of(records)).await.unwrap()
 }
@@ -52,9 +52,9 @@ async fn merged_reports_follow_the_options() {
     let unpacked = archives::Unpacked::new("pc3_objects");
     let store = unpacked.open().await;
     for options in [
-        Options { sample: Sample::new(0.4, 7), ..Options::default() },
-        Options { max_kept_items: 1, ..Options::default() },
-        Options { level: Depth::Metadata, ..Options::default() },
+        Checks { sample: Sample::new(0.4, 7), ..Checks::default() },
+        Checks { max_kept_items: 1, ..Checks::default() },
+        Checks { level: Depth::Metadata, ..Checks::default() },
     ] {
         let expected = validate(&store, &options, &Observer::default()).await.unwrap();
         for shares in [1, 100] {
@@ -65,7 +65,7 @@ async fn merged_reports_follow_the_options() {
 
 #[tokio::test]
 async fn mismatched_records_are_refused() {
-    let (options, observer) = (Options::default(), Observer::default());
+    let (options, observer) = (Checks::default(), Observer::default());
     let unpacked = archives::Unpacked::new("gr3_links");
     let store = unpacked.open().await;
     let (scans, records) = records(&store, &options, 2).await;

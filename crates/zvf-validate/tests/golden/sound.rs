@@ -1,7 +1,7 @@
 //! Stores of writers: clean, or with their known true findings.
 
 use super::{report, summarize};
-use zvf_validate::Options;
+use zvf_validate::Checks;
 
 /// The findings of stores that are not fully clean, and why they are true.
 #[rustfmt::skip]
@@ -44,7 +44,7 @@ const TRUE: [(&str, &[&str]); 17] = [
 #[tokio::test]
 async fn sound_stores_have_only_true_findings() {
     for id in archives::ids() {
-        let report = report(&id, &Options::default()).await;
+        let report = report(&id, &Checks::default()).await;
         let found: Vec<String> = report.findings.iter().map(summarize).collect();
         let expected =
             TRUE.iter().find(|(known_id, _)| *known_id == id).map_or(&[][..], |(_, found)| found);

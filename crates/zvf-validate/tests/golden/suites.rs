@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{report, report_of};
-use zvf_validate::{Options, Report};
+use zvf_validate::{Checks, Report};
 
 /// The verdicts on each store, by severity and rule, without duplicates.
 #[rustfmt::skip]
@@ -63,7 +63,7 @@ fn verdicts(report: &Report) -> BTreeSet<String> {
 async fn stores_of_other_writers_have_exactly_these_verdicts() {
     let mut mismatches = Vec::new();
     for (name, expected) in VERDICTS {
-        let report = report(&format!("suites/{name}"), &Options::default()).await;
+        let report = report(&format!("suites/{name}"), &Checks::default()).await;
         let expected: BTreeSet<String> = expected.iter().map(|text| text.to_string()).collect();
         if verdicts(&report) != expected {
             mismatches.push(format!("{name}: {:#?}", report.findings));
@@ -83,7 +83,7 @@ fn replaced(id: &str, path: &str, from: &str, to: &str) -> Vec<(String, Vec<u8>)
 }
 
 async fn errors(files: &[(String, Vec<u8>)]) -> Vec<String> {
-    let report = report_of(files, &Options::default()).await;
+    let report = report_of(files, &Checks::default()).await;
     let errors = report.findings.iter().filter(|f| f.severity == zvf_validate::Severity::Error);
     errors.map(super::summarize).collect()
 }

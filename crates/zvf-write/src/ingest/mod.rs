@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Batch, Column, Extent, Field, Kind, Part, Value};
+use zvf_model::{Batch, BatchPart, Column, Extent, Field, Kind, Value};
 
 use crate::buffer::Buffer;
 use crate::cells::{OWNER, UNOWNED, group_of};
@@ -60,10 +60,10 @@ pub(crate) struct Ingest {
 struct IngestBatch {
     positions: Column,
     fields: Vec<Column>,
-    groups: Vec<u64>,         // of objects; empty otherwise
-    leading: Vec<i64>,        // bins of the attribute, where chunks have them
-    parts: Vec<(Part, bool)>, // of chains, and whether each starts a line
-    order: Option<Vec<u32>>,  // rows of a skeleton, depth first
+    groups: Vec<u64>,              // of objects; empty otherwise
+    leading: Vec<i64>,             // bins of the attribute, where chunks have them
+    parts: Vec<(BatchPart, bool)>, // of chains, and whether each starts a line
+    order: Option<Vec<u32>>,       // rows of a skeleton, depth first
 }
 
 impl Ingest {
@@ -304,9 +304,9 @@ impl Ingest {
     }
 
     /// Returns the chains of a batch, and whether each starts a line.
-    fn parts(&mut self, batch: &Batch) -> Result<Vec<(Part, bool)>> {
+    fn parts(&mut self, batch: &Batch) -> Result<Vec<(BatchPart, bool)>> {
         let kind = self.schema.kind;
-        let parts: Vec<(Part, bool)> = match batch.vertex_objects() {
+        let parts: Vec<(BatchPart, bool)> = match batch.vertex_objects() {
             _ if !batch.parts().is_empty() => {
                 let parts = batch.parts().iter().enumerate();
                 parts.map(|(at, part)| (part, batch.parts().starts_line(at))).collect()
@@ -316,7 +316,7 @@ impl Ingest {
                 let runs = objects.chunk_by(|a, b| a == b).map(|run| {
                     let rows = start..start + run.len();
                     start = rows.end;
-                    run.first().copied().flatten().map(|object| (Part { rows, object }, false))
+                    run.first().copied().flatten().map(|object| (BatchPart { rows, object }, false))
                 });
                 runs.collect::<Option<_>>().ok_or_else(|| {
                     unfit_error(kind, "every vertex", "in an object", "one that is in none")

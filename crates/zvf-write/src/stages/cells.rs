@@ -42,13 +42,13 @@ pub(crate) struct CellsRecord {
     pub(crate) bytes: u64,
     /// The sum of the hashes of all positions.
     pub(crate) sum: u64,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ArrayCounts>,
     pub(crate) files: Vec<WrittenFile>,
 }
 
 /// The counts of one array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct ArrayCounts {
     /// The array.
     pub(crate) path: String,
     /// Its cells.
@@ -59,7 +59,7 @@ pub(crate) struct Part {
     pub(crate) objects: u64,
 }
 
-impl Part {
+impl ArrayCounts {
     /// Ends this process's part of some arrays.
     pub(crate) fn finish_all(sinks: Vec<CellSink>) -> Result<Vec<Self>> {
         let parts = sinks.into_iter().map(|sink| {

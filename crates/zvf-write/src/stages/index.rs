@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use zvf_error::{Error, Result};
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, ObjectIndex, Rows};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, IndexAttrs, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc, ManifestLayout, path_segment};
 use zvf_model::Column;
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
@@ -123,7 +123,7 @@ impl IndexStep<'_> {
         };
         self.write_rows("object_index/object_ids", plan, put_id).await?;
         let rank = to_u64(frame.table.rank());
-        let mut index = ObjectIndex::new(ids.count, present, rank, true);
+        let mut index = IndexAttrs::new(ids.count, present, rank, true);
         if merged.options.dense {
             index.layout = Some(ManifestLayout::DenseManifestsV1.into());
         }

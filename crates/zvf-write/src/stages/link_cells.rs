@@ -11,7 +11,7 @@ use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, LinkInteger, LinkRecord, encode};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
-use zvf_metadata::arrays::{ArrayAttributes as _, Fragments};
+use zvf_metadata::arrays::{ArrayAttributes as _, FragmentsAttrs};
 use zvf_store::CellSink;
 
 use super::cells::CellsOutput;
@@ -150,7 +150,7 @@ impl<'a> Step<'a> {
 
     /// Opens the index of the links of each fragment.
     pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink> {
-        let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
+        let fragments = FragmentsAttrs::new("link_fragments", Vec::new()).to_attributes();
         frame.indexes("link_fragments", fragments)
     }
 

@@ -14,7 +14,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
-use super::cells::{CellsOutput, Part};
+use super::cells::{ArrayCounts, CellsOutput};
 use super::join::{JoinedLinks, record_width};
 use super::link_cells::{ChunkLinks, OpenArrays, SplitLinks, Step};
 use super::merged_slices::MergedSlices;
@@ -34,7 +34,7 @@ pub(crate) struct LinksRecord {
     pub(crate) grouped: bool,
     /// The arrays between chunks that it wrote to.
     pub(crate) segments: Vec<Vec<Vec<i64>>>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ArrayCounts>,
 }
 
 /// Writes the share, using the output of all `join` steps and of the `cells` step of the share.

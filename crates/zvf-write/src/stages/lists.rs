@@ -22,7 +22,7 @@ use zvf_format::num::{to_u64, usize_from_u32};
 
 use super::file::Output;
 use super::slice::Slice;
-use super::source::Source;
+use super::source::Stored;
 use crate::chunks::ChunkTable;
 use crate::stop::StopFlag;
 
@@ -42,7 +42,7 @@ impl MergedLists {
     /// them and writes the file. Without a path, they are merged.
     pub(super) fn load(
         rank: usize,
-        sources: &mut [Source],
+        sources: &mut [Stored],
         (path, stop): (Option<&Path>, &StopFlag),
     ) -> Result<(Self, ChunkTable)> {
         let stored = path.and_then(|path| Self::parse(&fs::read(path).ok()?, rank));
@@ -72,7 +72,7 @@ impl MergedLists {
     }
 
     /// Assigns the chunk numbers of each source, and counts the rows of each chunk.
-    fn number_chunks(&mut self, table: &ChunkTable, sources: &mut [Source]) -> Result<()> {
+    fn number_chunks(&mut self, table: &ChunkTable, sources: &mut [Stored]) -> Result<()> {
         self.rows = vec![0; table.len()];
         for source in sources {
             let (mut numbers, mut next) = (Vec::new(), 0);
@@ -131,7 +131,7 @@ pub(super) fn identify(slices: &[Slice]) -> Result<u32> {
 }
 
 /// Returns the keys of all chunks, ascending.
-fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>> {
+fn merge_keys(rank: usize, sources: &[Stored]) -> Result<Vec<i64>> {
     let (mut keys, mut source_keys) = (Vec::new(), Vec::new());
     for source in sources {
         source_keys.clear();
@@ -226,7 +226,7 @@ mod tests {
         let mut lists = MergedLists { rank: 1, keys: vec![1], rows: Vec::new(), entries: 0 };
         let table = lists.table().unwrap();
         assert_eq!(
-            lists.number_chunks(&table, &mut [Source::new(&mut slice)]).unwrap_err().sentence(),
+            lists.number_chunks(&table, &mut [Stored::new(&mut slice)]).unwrap_err().sentence(),
             "lists of chunks: expected only chunks of the merged lists, found chunk [5]"
         );
     }

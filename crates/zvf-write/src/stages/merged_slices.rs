@@ -24,7 +24,7 @@ use super::file::append_to_name;
 use super::lists::{MergedLists, identify};
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::sorted::{ExternalSorter, KWayMerge};
-use super::source::{FileSource, LoadedSpan, Source, Span};
+use super::source::{FileSource, LoadedSpan, Span, Stored};
 use super::spans::SpanIndex;
 use super::step_output::{StepOutput, Target, file};
 use crate::WriteOptions;
@@ -37,7 +37,7 @@ use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
 use crate::level_columns::{Columns, Grouping};
 use crate::route::Segment;
-use crate::routed::{Numbers, Piece, RoutedBatch};
+use crate::routed::{ChunkPiece, Numbers, RoutedBatch};
 use crate::schema::Schema;
 use crate::types::chain::Run;
 
@@ -61,7 +61,7 @@ pub(crate) struct MergedSlices {
     /// Whether the locations of vertices are reported at the end.
     pub(crate) records_locations: bool,
     rows: Vec<u64>, // of each chunk
-    sources: Vec<Source>,
+    sources: Vec<Stored>,
     spans: Option<SpanIndex>, // where slices are in files
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Window {
 /// The rows of one chunk.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedChunk<'a> {
-    held: Vec<Piece<'a>>,
+    held: Vec<ChunkPiece<'a>>,
     read: Vec<RoutedBatch>, // one for each slice in files that has any
     /// The runs of chains.
     pub(crate) runs: Cow<'a, [Run]>,
@@ -82,7 +82,7 @@ pub(crate) struct LoadedChunk<'a> {
 
 impl LoadedChunk<'_> {
     /// Returns its pieces in input order.
-    pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
+    pub(crate) fn pieces(&self) -> Vec<ChunkPiece<'_>> {
         self.held.iter().copied().chain(self.read.iter().map(|batch| batch.piece(0))).collect()
     }
 }
@@ -101,7 +101,7 @@ impl MergedSlices {
             schema.shard = None;
         }
         let rank = schema.key_rank();
-        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
+        let mut sources: Vec<Stored> = slices.iter_mut().map(Stored::new).collect();
         let stop = options.stop_flag();
         let identity = identify(&slices)?;
         let stem = stem.map(|stem| append_to_name(stem, &format!("-{identity:08x}")));
@@ -117,7 +117,7 @@ impl MergedSlices {
         let rows = std::mem::take(&mut lists.rows);
         let mut last = None;
         for ((slice, codes), source) in slices.iter().zip(codes).zip(&mut sources) {
-            let Source::File(source) = source else { continue };
+            let Stored::File(source) = source else { continue };
             source.codes = codes;
             source.goes_on = match &slice.ends {
                 Some([first, _]) if last == Some(first) => table.find(&first.1),
@@ -272,8 +272,8 @@ impl MergedSlices {
         let (side_data, stride) = (self.side_data(), self.columns.stride());
         let size = |span: Span| side_data.bytes(stride, span.rows, span.runs);
         let read = self.sources.par_iter().zip(spans).map(|(source, spans)| match source {
-            Source::Held(_) => Ok(Vec::new()),
-            Source::File(source) => source.read(spans, size),
+            Stored::Held(_) => Ok(Vec::new()),
+            Stored::File(source) => source.read(spans, size),
         });
         let read: Vec<Vec<LoadedSpan>> = read.collect::<Result<_, _>>()?;
         for (source, spans) in read.into_iter().enumerate() {
@@ -287,14 +287,16 @@ impl MergedSlices {
     /// Returns the rows of a chunk of a window in input order, with groups that are numbered over
     /// all slices.
     pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>> {
-        if let [Source::Held(source)] = self.sources.as_slice() {
+        if let [Stored::Held(source)] = self.sources.as_slice() {
             let (held, runs) = source.chunk(chunk);
             return Ok(LoadedChunk { held, runs: runs.into(), ..LoadedChunk::default() });
         }
         let mut loaded = LoadedChunk::default();
         let mut all = Vec::new();
         for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
-            let Some(Source::File(source)) = self.sources.get(*number) else { continue };
+            let Stored::File(source) = &self.sources[*number] else {
+                unreachable!("the rows of a window are read from files")
+            };
             let mut base = to_u64(all.len());
             let (mut batch, runs) = self.decode_span(source, stored)?;
             let starts_line = runs.first().is_some_and(|run| run.starts_line);
@@ -534,7 +536,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::Files(folder.path().join("slice"));
         let mut merged = merge(Kind::Polyline, &[1.0], &target);
-        if let [Source::File(source)] = merged.sources.as_mut_slice() {
+        if let [Stored::File(source)] = merged.sources.as_mut_slice() {
             source.codes.push(None);
         }
         let window = merged.window(&merged.order.chunks).unwrap();

@@ -48,7 +48,7 @@ use zvf_metadata::{LevelDoc, Object, path_segment};
 use zvf_model::Kind;
 use zvf_store::{Build, CellSink};
 
-pub(crate) use cells::{CellsOutput, CellsRecord, Part};
+pub(crate) use cells::{ArrayCounts, CellsOutput, CellsRecord};
 pub(crate) use file::{Output, WrittenFile};
 pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
@@ -68,7 +68,7 @@ use crate::error::{LostCells, task_error};
 use crate::group_table::GroupTable;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
-use crate::report::{Notice, Report};
+use crate::report::{Report, WriteNotice};
 use crate::schema::Schema;
 
 /// The records of all steps of a level, and their output.
@@ -229,7 +229,7 @@ impl Stages {
         };
         let files = merged.slices.iter().flat_map(|slice| &slice.files);
         let sparse = merged.schema.kind.is_chain() && ids.sparse;
-        let mut notices = Vec::from_iter(sparse.then_some(Notice::SparseIds));
+        let mut notices = Vec::from_iter(sparse.then_some(WriteNotice::SparseIds));
         let columns = merged.columns.attributes();
         let object_fields = merged.slices.iter().flat_map(|slice| &slice.fields);
         let mut names = columns
@@ -237,8 +237,9 @@ impl Stages {
             .chain(object_fields.map(|field| field.name.as_str()))
             .chain(merged.element_attributes.iter().map(|column| &*column.name))
             .chain(groups.field_names());
-        notices
-            .extend(names.any(|name| path_segment(name) != name).then_some(Notice::EscapedNames));
+        notices.extend(
+            names.any(|name| path_segment(name) != name).then_some(WriteNotice::EscapedNames),
+        );
         let report = Report {
             vertices: merged.vertex_count(),
             left_out: merged.slices.iter().map(|slice| slice.left_out).sum::<u64>(),
@@ -309,7 +310,7 @@ impl Stages {
         for sink in &sinks {
             let of_cells = self.cells.iter().flat_map(|(record, _)| &record.parts);
             let parts = of_cells.chain(self.links.iter().flat_map(|record| &record.parts));
-            let parts: Vec<&Part> = parts.filter(|part| part.path == sink.path()).collect();
+            let parts: Vec<&ArrayCounts> = parts.filter(|part| part.path == sink.path()).collect();
             let keys: Vec<Box<str>> = parts.iter().flat_map(|part| &part.keys).cloned().collect();
             let lost = sink.find_missing(&keys).await?;
             if !lost.is_empty() {

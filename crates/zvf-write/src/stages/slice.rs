@@ -39,7 +39,7 @@ use crate::elements::Elements;
 use crate::error::{count_u32, task_error};
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::put_values;
-use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
+use crate::routed::{ChunkPiece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
 use crate::types::chain::{Chains, Run};
@@ -246,13 +246,13 @@ impl HeldRows {
     }
 
     /// Returns the rows of a chunk in input order.
-    pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
+    pub(crate) fn pieces(&self, chunk: u32) -> Vec<ChunkPiece<'_>> {
         pieces(&self.batches, &self.by_chunk[usize_from_u32(chunk)])
     }
 }
 
 /// Returns the runs of chains for the rows of a chunk; their groups are indexes into `all`.
-fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
+fn chain_runs(pieces: &[ChunkPiece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(all.len());
     let mut last = None;
     for (group, number) in groups_as_given(pieces).zip(numbers_as_given(pieces)) {

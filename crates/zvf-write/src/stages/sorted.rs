@@ -181,7 +181,7 @@ fn sorted_records(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
 /// A k-way merge of several sorted sources, with a heap of their first records.
 #[derive(Debug)]
 pub(crate) struct KWayMerge {
-    sources: Vec<Source>,
+    sources: Vec<RecordSource>,
     heap: Vec<Head>, // of the sources that have a record, the smallest first
     width: usize,
     stop: StopFlag,
@@ -196,7 +196,7 @@ struct Head {
 
 /// Records in order, of one width, or blocks.
 #[derive(Debug)]
-enum Source {
+enum RecordSource {
     /// All records, the start of the remaining ones, and the width.
     Held(Bytes, usize, usize),
     /// The blocks with their keys, and the start and length of each remaining one.
@@ -227,7 +227,7 @@ impl KWayMerge {
         stop: &StopFlag,
     ) -> Result<Self> {
         let width = width.max(1);
-        let sources = stored.into_iter().map(|stored| Source::open(stored, width, lowest));
+        let sources = stored.into_iter().map(|stored| RecordSource::open(stored, width, lowest));
         Ok(Self::new(sources.collect::<Result<_>>()?, width, stop))
     }
 
@@ -235,18 +235,18 @@ impl KWayMerge {
     /// starts and how long it is.
     pub(crate) fn hold_blocks(bytes: Vec<u8>, mut blocks: Vec<[u32; 2]>) -> Self {
         blocks.par_sort_by_key(|[start, _]| prefix(&bytes[usize_from_u32(*start)..]));
-        let held = Source::Blocks(bytes, blocks.into_iter());
+        let held = RecordSource::Blocks(bytes, blocks.into_iter());
         Self::new(vec![held], BLOCK_KEY, &StopFlag::default())
     }
 
     /// Opens files of sorted blocks: key, length and bytes of each.
     pub(crate) fn open_blocks(runs: &[PathBuf]) -> Result<Self> {
-        let sources = runs.iter().map(|path| Source::open_blocks(path));
+        let sources = runs.iter().map(|path| RecordSource::open_blocks(path));
         Ok(Self::new(sources.collect::<Result<_>>()?, BLOCK_KEY, &StopFlag::default()))
     }
 
-    fn new(sources: Vec<Source>, width: usize, stop: &StopFlag) -> Self {
-        let head = |(number, source): (usize, &Source)| {
+    fn new(sources: Vec<RecordSource>, width: usize, stop: &StopFlag) -> Self {
+        let head = |(number, source): (usize, &RecordSource)| {
             Some(Head { prefix: prefix(source.head()?), source: number })
         };
         let heap = sources.iter().enumerate().filter_map(head).collect();
@@ -324,7 +324,7 @@ fn prefix(record: &[u8]) -> u128 {
 /// Bytes of a record that the heap stores.
 const PREFIX: usize = 16;
 
-impl Source {
+impl RecordSource {
     /// Opens it at the first record that is not below `lowest`.
     fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<Self> {
         match stored {

@@ -18,12 +18,12 @@ use super::file::open;
 use super::slice::{HeldRows, Slice, SliceData};
 use super::step_output::file;
 use crate::error::{count_u32, task_error};
-use crate::routed::Piece;
+use crate::routed::ChunkPiece;
 use crate::types::chain::Run;
 
 /// The location of the rows of a slice.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum Stored {
     Held(HeldSource),
     File(FileSource),
 }
@@ -61,7 +61,7 @@ pub(super) struct LoadedSpan {
     pub(super) bytes: Bytes,
 }
 
-impl Source {
+impl Stored {
     /// Takes the rows of a slice.
     pub(super) fn new(slice: &mut Slice) -> Self {
         match &mut slice.data {
@@ -108,7 +108,7 @@ impl Source {
 
 impl HeldSource {
     /// Returns the rows of a chunk of the level in input order, and its runs.
-    pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[Run]) {
+    pub(super) fn chunk(&self, number: u32) -> (Vec<ChunkPiece<'_>>, &[Run]) {
         let held_number = self.numbers[usize_from_u32(number)];
         (self.rows.pieces(held_number), self.rows.chains.runs_of(held_number))
     }
@@ -240,7 +240,7 @@ mod tests {
         let held = HeldSlice { rows, ..HeldSlice::default() };
         let mut slice = Slice { data: SliceData::Held(Box::new(held)), ..Slice::default() };
         assert_eq!(
-            Source::new(&mut slice).for_each_span(1, |_, _| Ok(())).unwrap_err().sentence(),
+            Stored::new(&mut slice).for_each_span(1, |_, _| Ok(())).unwrap_err().sentence(),
             "rows of a chunk: expected at most 4294967295, found 4294967296"
         );
     }

@@ -26,7 +26,7 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use super::sorted::{
     Destination, ExternalSorter, KWayMerge, number_u32, number_u64, sort_key_u32, sort_key_u64,
 };
-use super::source::{Source, Span};
+use super::source::{Span, Stored};
 use super::step_output::StepOutput;
 use crate::WriteOptions;
 use crate::chunks::{ChunkTable, Order};
@@ -45,7 +45,7 @@ impl SpanIndex {
     /// Opens the file of these sources, whose lists have so many entries together, or creates it.
     pub(super) fn load(
         path: PathBuf,
-        (entries, sources): (u64, &[Source]),
+        (entries, sources): (u64, &[Stored]),
         (table, order): (&ChunkTable, &Order),
         options: &WriteOptions,
     ) -> Result<Self> {
@@ -93,7 +93,7 @@ impl SpanIndex {
 
 fn sort_spans(
     path: &Path,
-    sources: &[Source],
+    sources: &[Stored],
     (table, order): (&ChunkTable, &Order),
     options: &WriteOptions,
 ) -> Result<()> {
@@ -153,7 +153,7 @@ mod tests {
         let all = [chunks(3), chunks(5), Vec::new()];
         let mut slices: Vec<Slice> =
             (0..).zip(&all).map(|(n, chunks)| slice(folder.path(), n, chunks)).collect();
-        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
+        let mut sources: Vec<Stored> = slices.iter_mut().map(Stored::new).collect();
         let options = WriteOptions::default();
         let stop = options.stop_flag();
         let path = folder.path().join("spans");
@@ -169,7 +169,7 @@ mod tests {
         for window in order.chunks.chunks(37) {
             let found = index.find(&order, window).unwrap();
             for (number, (spans, source)) in found.into_iter().zip(&sources).enumerate() {
-                let Source::File(source) = source else { panic!("a file") };
+                let Stored::File(source) = source else { panic!("a file") };
                 let loaded = source.read(spans, size).unwrap();
                 let mut found: Vec<(i64, u32)> =
                     loaded.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
@@ -193,7 +193,7 @@ mod tests {
     fn a_file_that_is_too_short_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut slices = [slice(folder.path(), 0, &[(0, 2), (1, 1)])];
-        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
+        let mut sources: Vec<Stored> = slices.iter_mut().map(Stored::new).collect();
         let options = WriteOptions::default();
         let stop = options.stop_flag();
         let (lists, table) = MergedLists::load(1, &mut sources, (None, &stop)).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_list_with_a_chunk_of_no_number_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let sources = [Source::new(&mut slice(folder.path(), 0, &[(0, 2), (1, 1)]))];
+        let sources = [Stored::new(&mut slice(folder.path(), 0, &[(0, 2), (1, 1)]))];
         let mut table = ChunkTable::new(1);
         table.number(&[0]).unwrap();
         let (order, path) = (table.order(&[0], None), folder.path().join("spans"));

@@ -14,7 +14,7 @@ use zvf_publish::KeyedFolder;
 
 use super::folder;
 use super::plan::Task;
-use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, WrittenFile};
+use crate::stages::{ArrayCounts, CellsRecord, JoinRecord, LinksRecord, Slice, WrittenFile};
 
 /// The journal in a folder.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Record {
     }
 
     /// Returns the cells that it wrote.
-    pub(super) fn parts(&self) -> &[Part] {
+    pub(super) fn parts(&self) -> &[ArrayCounts] {
         match self {
             Self::Cells(record) => &record.parts,
             Self::Links(record) => &record.parts,

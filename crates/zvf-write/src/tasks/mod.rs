@@ -56,13 +56,13 @@ use zvf_metadata::Object;
 use zvf_store::Build;
 
 use self::journal::{Journal, Record};
-pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
+pub use self::plan::{Phase, SlicePlan, Task, TaskPlan};
 use crate::error::{LostCells, setting_error, task_error, too_early_error};
 use crate::group_table::GroupTable;
 use crate::ingest::Ingest;
 use crate::kinds::KindWriter;
 use crate::stages::{
-    self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
+    self, ArrayCounts, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, SliceData,
     Stages, StepOutput, Target,
 };
 use crate::{Report, Schema, WriteOptions, writer};
@@ -77,7 +77,7 @@ use crate::{Report, Schema, WriteOptions, writer};
 /// use zvf_format::grid::ChunkShape;
 /// use zvf_metadata::{Axis, Dtype};
 /// use zvf_model::{Batch, Column, Kind};
-/// use zvf_write::{Schema, SlicePlan, Stage, TaskPlan, Tasks, WriteOptions};
+/// use zvf_write::{Schema, SlicePlan, Phase, TaskPlan, WriteTasks, WriteOptions};
 ///
 /// let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), ChunkShape::new(&[10.0])?)?;
 /// let slice = |vertices| SlicePlan { vertices, ..SlicePlan::default() };
@@ -86,14 +86,14 @@ use crate::{Report, Schema, WriteOptions, writer};
 /// TaskPlan::create(&plan, &folder)?;
 ///
 /// // From here on, any process.
-/// let tasks = Tasks::open(&address, &folder, schema, WriteOptions::default())?;
+/// let tasks = WriteTasks::open(&address, &folder, schema, WriteOptions::default())?;
 /// for (slice, values) in [(1, &[25.0_f64][..]), (0, &[1.0, 2.0])] {
 ///     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
 ///     let mut router = tasks.router(slice)?;
 ///     router.writer().push(&Batch::new(Kind::PointCloud, Column::new("float64".parse::<Dtype>()?, 1, bytes.into())?))?;
 ///     tasks.route(router)?;
 /// }
-/// for task in tasks.all().into_iter().filter(|task| task.stage != Stage::Route) {
+/// for task in tasks.all().into_iter().filter(|task| task.stage != Phase::Route) {
 ///     tasks.run(task).await?;
 /// }
 /// let report = tasks.finish().await?.ok_or("an earlier run had done it")?;
@@ -102,8 +102,8 @@ use crate::{Report, Schema, WriteOptions, writer};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Tasks {
-    place: Place,
+pub struct WriteTasks {
+    place: StorePlace,
     folder: PathBuf,
     plan: TaskPlan,
     journal: Journal,
@@ -115,12 +115,12 @@ pub struct Tasks {
 
 /// The location of the store.
 #[derive(Debug)]
-enum Place {
+enum StorePlace {
     Address(String),
     Backend(Arc<dyn ObjectStore>, String),
 }
 
-impl Tasks {
+impl WriteTasks {
     /// Opens the plan in `folder`, for a store at `address`.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Tasks {
         schema: Schema,
         options: WriteOptions,
     ) -> Result<Self> {
-        Self::from_place(Place::Address(address.to_owned()), folder, schema, options)
+        Self::from_place(StorePlace::Address(address.to_owned()), folder, schema, options)
     }
 
     /// Opens the plan in `folder`, for a store below `prefix` of the caller's own backend.
@@ -147,11 +147,11 @@ impl Tasks {
         schema: Schema,
         options: WriteOptions,
     ) -> Result<Self> {
-        Self::from_place(Place::Backend(store, prefix.to_owned()), folder, schema, options)
+        Self::from_place(StorePlace::Backend(store, prefix.to_owned()), folder, schema, options)
     }
 
     fn from_place(
-        place: Place,
+        place: StorePlace,
         folder: &Path,
         schema: Schema,
         options: WriteOptions,
@@ -221,7 +221,7 @@ impl Tasks {
     ///
     /// When the slice does not exist.
     pub fn router(&self, slice: u32) -> Result<Router> {
-        let task = Task { stage: Stage::Route, number: slice };
+        let task = Task { stage: Phase::Route, number: slice };
         let place = usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
             let expected = format!("one of {} slices", self.plan.slices.len());
@@ -265,7 +265,7 @@ impl Tasks {
     /// fails.
     #[boxed]
     pub async fn run(&self, task: Task) -> Result<bool> {
-        if task.stage == Stage::Route {
+        if task.stage == Phase::Route {
             return Err(task_error(task, "a task that reads no input", "one that does"));
         }
         if self.is_whole(task)? {
@@ -278,25 +278,25 @@ impl Tasks {
         let target = Target::Files(self.journal.stem(task));
         let share = (task.number, self.plan.shares);
         let record = match task.stage {
-            Stage::Route => return Ok(false),
-            Stage::Cells => {
+            Phase::Route => return Ok(false),
+            Phase::Cells => {
                 let (record, _, arrays) = stages::cells(merged, &build, share, &target)?;
-                Record::Cells(CellsRecord { parts: Part::finish_all(arrays)?, ..record })
+                Record::Cells(CellsRecord { parts: ArrayCounts::finish_all(arrays)?, ..record })
             }
-            Stage::Join => {
+            Phase::Join => {
                 let number = usize_from_u32(task.number);
                 let cells: Vec<CellsOutput> =
-                    self.tasks_of_stage(Stage::Cells).map(|task| self.cells_output(task)).collect();
+                    self.tasks_of_stage(Phase::Cells).map(|task| self.cells_output(task)).collect();
                 let cells: Vec<&CellsOutput> = cells.iter().collect();
                 Record::Join(stages::join(merged, number, &cells, &target)?.0)
             }
-            Stage::Links => {
-                let cells = self.cells_output(Task { stage: Stage::Cells, number: task.number });
+            Phase::Links => {
+                let cells = self.cells_output(Task { stage: Phase::Cells, number: task.number });
                 let joined: Vec<JoinedLinks> =
-                    self.tasks_of_stage(Stage::Join).map(|task| self.join_record(task)).collect();
+                    self.tasks_of_stage(Phase::Join).map(|task| self.join_record(task)).collect();
                 let joined: Vec<&JoinedLinks> = joined.iter().collect();
                 let (record, arrays) = stages::links(merged, &build, share, &cells, &joined)?;
-                Record::Links(LinksRecord { parts: Part::finish_all(arrays)?, ..record })
+                Record::Links(LinksRecord { parts: ArrayCounts::finish_all(arrays)?, ..record })
             }
         };
         build.flush().await?;
@@ -319,7 +319,7 @@ impl Tasks {
             self.remove()?;
             return Ok(None);
         }
-        for &stage in Stage::ALL {
+        for &stage in Phase::ALL {
             self.check_stage_done(stage, "finish")?;
         }
         let merged = self.merge_slices()?;
@@ -344,7 +344,7 @@ impl Tasks {
             Ok(outcome) => outcome,
         };
         let address = match &self.place {
-            Place::Address(address) | Place::Backend(_, address) => address,
+            StorePlace::Address(address) | StorePlace::Backend(_, address) => address,
         };
         let name = writer::store_name(&self.schema, address);
         let root = (name.as_str(), self.options.compat);
@@ -368,7 +368,7 @@ impl Tasks {
             return Ok(merged);
         }
         let mut slices = Vec::with_capacity(self.plan.slices.len());
-        for task in self.tasks_of_stage(Stage::Route) {
+        for task in self.tasks_of_stage(Phase::Route) {
             let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
                 return Err(too_early_error(task, "to be done before", "no record of it"));
             };
@@ -384,8 +384,8 @@ impl Tasks {
     async fn build(&self) -> Result<Build> {
         let options = self.options.build.clone();
         Ok(match &self.place {
-            Place::Address(address) => Build::join(address, &self.folder, options).await?,
-            Place::Backend(store, prefix) => {
+            StorePlace::Address(address) => Build::join(address, &self.folder, options).await?,
+            StorePlace::Backend(store, prefix) => {
                 Build::join_object_store(Arc::clone(store), prefix, &self.folder, &options).await?
             }
         })
@@ -409,7 +409,7 @@ impl Tasks {
         Ok(task_error(shorten_list(&forgotten), expected, found))
     }
 
-    fn tasks_of_stage(&self, stage: Stage) -> impl Iterator<Item = Task> {
+    fn tasks_of_stage(&self, stage: Phase) -> impl Iterator<Item = Task> {
         self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
     }
 
@@ -424,12 +424,12 @@ impl Tasks {
     }
 
     /// Refuses a task whose earlier stages are not done.
-    fn check_earlier_stages(&self, stage: Stage) -> Result<()> {
-        let before = Stage::ALL.iter().copied().take_while(|earlier| *earlier != stage);
+    fn check_earlier_stages(&self, stage: Phase) -> Result<()> {
+        let before = Phase::ALL.iter().copied().take_while(|earlier| *earlier != stage);
         before.into_iter().try_for_each(|earlier| self.check_stage_done(earlier, stage.name()))
     }
 
-    fn check_stage_done(&self, stage: Stage, waiting_task: &str) -> Result<()> {
+    fn check_stage_done(&self, stage: Phase, waiting_task: &str) -> Result<()> {
         let missing: Vec<String> = self
             .tasks_of_stage(stage)
             .filter(|task| !self.journal.has(*task))
@@ -454,12 +454,12 @@ const MERGED: &str = "merged";
 /// use zvf_format::grid::ChunkShape;
 /// use zvf_metadata::Axis;
 /// use zvf_model::Kind;
-/// use zvf_write::{Schema, SlicePlan, TaskPlan, Tasks, WriteOptions};
+/// use zvf_write::{Schema, SlicePlan, TaskPlan, WriteTasks, WriteOptions};
 ///
 /// let schema = Schema::new(Kind::Graph, Axis::spatial(1).unwrap(), ChunkShape::new(&[1.0])?)?;
 /// let plan = TaskPlan::new(&schema, vec![SlicePlan { vertices: 7, ..SlicePlan::default() }; 2], 1, "".into());
 /// TaskPlan::create(&plan, dir.path())?;
-/// let tasks = Tasks::open("graph.zv", dir.path(), schema, WriteOptions::default())?;
+/// let tasks = WriteTasks::open("graph.zv", dir.path(), schema, WriteOptions::default())?;
 /// assert_eq!(tasks.router(1)?.writer().vertices(), 7, "the first slice has seven");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -63,11 +63,11 @@ zvf_format::vocabulary! {
     /// The kind of a task.
     ///
     /// ```
-    /// let names: Vec<_> = zvf_write::Stage::ALL.iter().map(|stage| stage.name()).collect();
+    /// let names: Vec<_> = zvf_write::Phase::ALL.iter().map(|stage| stage.name()).collect();
     /// assert_eq!(names, ["route", "cells", "join", "links"]);
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Stage {
+    pub enum Phase {
         /// Reads a slice of the input.
         Route => "route",
         /// Writes vertices, fragments and attributes of a share of the chunks.
@@ -84,14 +84,14 @@ zvf_format::vocabulary! {
 /// One task.
 ///
 /// ```
-/// use zvf_write::{Stage, Task};
+/// use zvf_write::{Phase, Task};
 ///
-/// assert_eq!(Task { stage: Stage::Cells, number: 3 }.to_string(), "cells 3");
+/// assert_eq!(Task { stage: Phase::Cells, number: 3 }.to_string(), "cells 3");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Task {
     /// Its stage.
-    pub stage: Stage,
+    pub stage: Phase,
     /// Its number within the stage.
     pub number: u32,
 }
@@ -116,7 +116,7 @@ impl TaskPlan {
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
         let counts = [index_u32(self.slices.len()), self.shares, self.joins, links];
-        let stages = Stage::ALL.iter().copied().zip(counts);
+        let stages = Phase::ALL.iter().copied().zip(counts);
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }
 }

@@ -117,7 +117,7 @@ fn plan(kind: Kind, sharded: bool, shares: u32) -> TaskPlan {
     TaskPlan::new(&schema(kind, sharded), slices, shares, "input".into())
 }
 
-fn route(tasks: &Tasks, kind: Kind, slice: usize) {
+fn route(tasks: &WriteTasks, kind: Kind, slice: usize) {
     let mut router = tasks.router(slice as u32).unwrap();
     router.writer().push(&batch(kind, SIZES[..slice].iter().sum(), SIZES[slice])).unwrap();
     if slice == 2 {
@@ -129,10 +129,10 @@ fn route(tasks: &Tasks, kind: Kind, slice: usize) {
     tasks.route(router).unwrap();
 }
 
-async fn run_task(tasks: &Tasks, kind: Kind, task: Task) {
+async fn run_task(tasks: &WriteTasks, kind: Kind, task: Task) {
     match task.stage {
-        Stage::Route => route(tasks, kind, task.number as usize),
-        Stage::Cells | Stage::Join | Stage::Links => drop(tasks.run(task).await.unwrap()),
+        Phase::Route => route(tasks, kind, task.number as usize),
+        Phase::Cells | Phase::Join | Phase::Links => drop(tasks.run(task).await.unwrap()),
     }
 }
 
@@ -169,11 +169,12 @@ proptest! {
             for task in all {
                 // Each task as its own process.
                 let tasks =
-                    Tasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
+                    WriteTasks::open(addr, &at("many/work"), schema(kind, sharded), options());
+                let tasks = tasks.unwrap();
                 run_task(&tasks, kind, task).await;
             }
             let tasks =
-                Tasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
+                WriteTasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
             let report = tasks.finish().await.unwrap().unwrap();
             assert_eq!(report.vertices, SIZES.iter().sum::<usize>() as u64);
         });
@@ -195,11 +196,12 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
     let (work, store) = (folder.path().join("work"), folder.path().join("a.zv"));
     let kind = Kind::Graph;
     plan(kind, false, 2).create(&work).unwrap();
-    let open =
-        || Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
+    let open = || {
+        WriteTasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap()
+    };
     run(async {
         let tasks = open();
-        let cells = Task { stage: Stage::Cells, number: 0 };
+        let cells = Task { stage: Phase::Cells, number: 0 };
         route(&tasks, kind, 1);
         let error = tasks.run(cells).await.unwrap_err();
         assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
@@ -224,7 +226,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
             error.sentence(),
             "finish: expected every cells task to be done before, found 1 not done: cells 1"
         );
-        for task in open().all().into_iter().filter(|task| task.stage != Stage::Route) {
+        for task in open().all().into_iter().filter(|task| task.stage != Phase::Route) {
             open().run(task).await.unwrap();
         }
         assert!(!store.exists());
@@ -240,7 +242,7 @@ fn slices_must_follow_the_plan() {
     plan(kind, false, 1).create(folder.path()).unwrap();
     let store = folder.path().join("a.zv");
     let store = store.to_str().unwrap();
-    let tasks = Tasks::open(store, folder.path(), schema(kind, false), options()).unwrap();
+    let tasks = WriteTasks::open(store, folder.path(), schema(kind, false), options()).unwrap();
     let mut router = tasks.router(1).unwrap();
     assert_eq!(router.writer().vertices(), 40);
     router.writer().push(&batch(kind, 40, 30)).unwrap();
@@ -252,7 +254,7 @@ fn slices_must_follow_the_plan() {
         tasks.router(3).unwrap_err().sentence(),
         "route 3: expected one of 3 slices, found no such"
     );
-    assert!(!tasks.is_done(Task { stage: Stage::Route, number: 1 }));
+    assert!(!tasks.is_done(Task { stage: Phase::Route, number: 1 }));
     let message = plan(kind, false, 2).create(folder.path()).unwrap_err().sentence();
     assert!(message.ends_with("found one for other input or other settings"), "{message}");
     assert_eq!(shorten_list(&["a".to_owned(), "b".to_owned()]), "a, b");
@@ -266,7 +268,7 @@ fn tasks_run_together_and_finishing_alone() {
     plan(kind, false, 1).create(&work).unwrap();
     let store = folder.path().join("a.zv");
     let tasks =
-        Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
+        WriteTasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
     let routers = [0, 1].map(|slice| tasks.router(slice).unwrap());
     let error = run(tasks.finish()).unwrap_err();
     assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
@@ -274,7 +276,7 @@ fn tasks_run_together_and_finishing_alone() {
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(routers);
     let exclusive_lock = folder::lock_work(&work, true).unwrap();
-    let cells = Task { stage: Stage::Cells, number: 0 };
+    let cells = Task { stage: Phase::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
         let error = error.sentence();
         assert!(

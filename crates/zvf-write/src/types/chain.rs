@@ -9,7 +9,7 @@
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Kind, ObjectId, Part};
+use zvf_model::{BatchPart, Kind, ObjectId};
 
 use crate::error::unfit_error;
 
@@ -36,7 +36,7 @@ impl Chains {
     /// fragment. Each part states whether it starts a line.
     pub(crate) fn cut(
         &mut self,
-        parts: impl Iterator<Item = (Part, bool)>,
+        parts: impl Iterator<Item = (BatchPart, bool)>,
         chunks: &[u32],
         chunk_count: usize,
     ) -> Vec<u64> {
@@ -92,16 +92,18 @@ pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>>
 }
 
 /// Returns pairs of vertices as lines, numbered from `first`.
-pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>> {
+pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<BatchPart>> {
     if !rows.is_multiple_of(2) {
         return Err(unfit_error(Kind::Line, "vertices without parts", "two a line", rows));
     }
     let starts = (0..rows).step_by(2).zip(ids_from(first, rows / 2)?);
-    Ok(starts.map(|(start, id)| Part { rows: start..start + 2, object: ObjectId(id) }).collect())
+    Ok(starts
+        .map(|(start, id)| BatchPart { rows: start..start + 2, object: ObjectId(id) })
+        .collect())
 }
 
 /// Refuses a part that is not a line.
-pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Result<()> {
+pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a BatchPart>) -> Result<()> {
     match parts.find(|part| part.rows.len() != 2) {
         Some(part) => {
             let what = format!("object {}", part.object);
@@ -115,8 +117,8 @@ pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Resu
 mod tests {
     use super::*;
 
-    fn part(rows: std::ops::Range<usize>, object: i64) -> Part {
-        Part { rows, object: ObjectId(object) }
+    fn part(rows: std::ops::Range<usize>, object: i64) -> BatchPart {
+        BatchPart { rows, object: ObjectId(object) }
     }
 
     #[test]

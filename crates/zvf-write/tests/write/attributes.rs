@@ -100,7 +100,7 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     writer.group_field(Field::new("rank", column("uint8", 1, vec![3, 4])));
     let report = writer.finish().await.unwrap();
     assert_eq!((report.objects, report.fragments, report.links), (3, 2, 1));
-    assert_eq!(report.notices, [zvf_write::Notice::SparseIds]);
+    assert_eq!(report.notices, [zvf_write::WriteNotice::SparseIds]);
 
     let store = open(memory).await;
     let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
@@ -238,7 +238,7 @@ async fn names_that_a_path_cannot_hold_are_escaped() {
     writer.group(Some("left/right"), Members::Ids(vec![ObjectId(0)]));
     writer.group_field(Field::new("g/h", ids(&[9])));
     let report = writer.finish().await.unwrap();
-    assert!(report.notices.contains(&zvf_write::Notice::EscapedNames), "{report}");
+    assert!(report.notices.contains(&zvf_write::WriteNotice::EscapedNames), "{report}");
     let level = LevelReader::open(&open(memory).await, LevelId(0)).await.unwrap();
     assert_eq!(level.attribute_names().await.unwrap().names, ["%2E%2E", "dose%2Fmg"]);
     assert_eq!(level.object_attribute_names().await.unwrap().names, ["a%5Cb", "vertex_count"]);

@@ -5,7 +5,7 @@ use zvf_metadata::LinkStore;
 use zvf_model::{Batch, Elements, Kind, LevelId, LevelReader, Members, ObjectId, Parts, Value};
 use zvf_query::{Query, Reader};
 use zvf_store::CodecPipeline;
-use zvf_write::{Schema, TaskPlan, Tasks, WriteOptions};
+use zvf_write::{Schema, TaskPlan, WriteOptions, WriteTasks};
 
 use crate::given::{Given, begin, floats, objects, open, run, schema as single, write};
 use crate::round_trip::any_of;
@@ -170,7 +170,7 @@ fn tasks_are_of_one_kind() {
     let schema = mixed(Kind::Graph, &[Kind::Streamline]);
     let plan = TaskPlan::new(&schema, Vec::new(), 1, "".into());
     plan.create(folder.path()).unwrap();
-    let refused = Tasks::open("a.zv", folder.path(), schema, WriteOptions::default());
+    let refused = WriteTasks::open("a.zv", folder.path(), schema, WriteOptions::default());
     assert_eq!(
         refused.unwrap_err().to_string(),
         "InvalidArgument, kinds of a store built by tasks: expected one, found 2"

@@ -31,26 +31,11 @@ use self::commands::Shown;
 use crate::house::{House, remove_folder, say};
 use crate::parts::SQL;
 
-/// Which pages are run: those with SQL queries need a separate program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
-    /// Pages with SQL queries.
-    Sql,
-    /// All others.
-    Others,
-}
-
-impl Pages {
-    fn include(self, commands: &[Shown]) -> bool {
-        let asks = commands.iter().any(|shown| shown.command.contains("zvf sql"));
-        asks == (self == Self::Sql)
-    }
-}
-
-/// Runs the commands of pages and help texts, and fails when an exit code is not the expected one.
-pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
+/// Runs the commands of the pages with SQL queries, which need a separate program, or of all other
+/// pages and help texts; fails when an exit code is not the expected one.
+pub(crate) fn run(house: &House, with_sql: bool) -> anyhow::Result<()> {
     let bin = house.build_programs(&["archives"])?;
-    if selected == Pages::Sql {
+    if with_sql {
         crate::sql::build(house)?;
     }
     let folder = house.empty_folder("docs-run")?;
@@ -78,8 +63,8 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
         if commands.is_empty() {
             continue;
         }
-        if !selected.include(commands) {
-            if selected == Pages::Others {
+        if with_sql != commands.iter().any(|shown| shown.command.contains("zvf sql")) {
+            if !with_sql {
                 say(&format!("run by `cargo xtask docs --run --sql`: {name}"));
                 SQL.settle(false);
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 
-use super::source::Source;
+use super::source::ModuleSource;
 
 /// The files of a crate, by their paths below `src`.
 pub(super) type Tree = BTreeMap<String, String>;
@@ -27,7 +27,7 @@ pub(super) struct Graph {
 struct Module {
     path: Vec<String>,
     file: usize,
-    source: Source,
+    source: ModuleSource,
 }
 
 /// The target of a path.
@@ -59,7 +59,7 @@ impl Graph {
         path: Vec<String>,
     ) -> anyhow::Result<()> {
         let text = tree.get(file).with_context(|| format!("no {file}"))?;
-        let source = Source::parse(text).with_context(|| file.to_owned())?;
+        let source = ModuleSource::parse(text).with_context(|| file.to_owned())?;
         let number = self.files.len();
         self.files.push(file.to_owned());
         for name in &source.declared {
@@ -74,7 +74,7 @@ impl Graph {
     }
 
     /// Adds a module and its inline submodules.
-    fn add_module(&mut self, file: usize, path: Vec<String>, mut source: Source) {
+    fn add_module(&mut self, file: usize, path: Vec<String>, mut source: ModuleSource) {
         for (name, block) in std::mem::take(&mut source.blocks) {
             let mut below = path.clone();
             below.push(name);

@@ -13,7 +13,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// One module: a file, or an inline block `mod name { ... }`.
 #[derive(Default)]
-pub(super) struct Source {
+pub(super) struct ModuleSource {
     /// Modules in their own files.
     pub(super) declared: Vec<String>,
     /// Inline modules, by name.
@@ -33,7 +33,7 @@ pub(super) struct Import {
     pub(super) path: Vec<String>,
 }
 
-impl Source {
+impl ModuleSource {
     /// Reads the text of a file.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let tokens = TokenStream::from_str(text).map_err(|error| anyhow!("no Rust: {error}"))?;
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn paths(text: &str) -> Vec<String> {
-        let source = Source::parse(text).unwrap();
+        let source = ModuleSource::parse(text).unwrap();
         source.paths.iter().map(|path| path.join("::")).collect()
     }
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn names_of_a_module() {
-        let source = Source::parse(
+        let source = ModuleSource::parse(
             "mod a; #[path = \"../x/y.rs\"] mod y; mod b { fn c() {} } pub const fn d() {} const E: u8 = 0;\n\
              macro_rules! f { () => {} } use g::H as I; use j::*;",
         )

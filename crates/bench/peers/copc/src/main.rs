@@ -9,14 +9,17 @@
 use std::error::Error;
 use std::fs;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
 
 use copc_rs::{Bounds, BoundsSelection, CopcReader, CopcWriter, LodSelection, Vector};
 use las::point::Format;
 use las::{Builder, Point, Transform, Vlr};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+#[path = "../../serve.rs"]
+mod serve;
+
+use serve::{Answer, measure, serve};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("no folder")?;
@@ -25,57 +28,40 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !file.exists() && Path::new(&folder).join("positions.f32").exists() {
         write_copc(Path::new(&folder), &file)?;
     }
-    for line in std::io::stdin().lines() {
-        let ask: Value = serde_json::from_str(&line?)?;
-        let answer =
-            answer_request(&ask, &file).unwrap_or_else(|error| json!({"error": error.to_string()}));
-        println!("{answer}");
-        std::io::stdout().flush()?;
-    }
-    Ok(())
+    serve(|ask| answer_request(ask, &file))
 }
 
-fn answer_request(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
+fn answer_request(ask: &Value, file: &Path) -> Answer {
     let boxes: Vec<[[f64; 3]; 2]> = match ask["work"].as_str() {
         Some("boxes") => serde_json::from_value(ask["boxes"].clone())?,
         Some("scan" | "decode") => Vec::new(),
         _ => return Err("it cannot do that".into()),
     };
-    let (start, mut times, mut count) = (Instant::now(), 0_u32, 0);
-    while times == 0 || start.elapsed().as_secs_f64() < ENOUGH {
-        count = 0;
+    let count_points = |bounds| {
+        let mut reader = CopcReader::from_path(file)?;
+        let points = reader.points(LodSelection::All, bounds)?;
+        collect(points.map(Ok))
+    };
+    measure(ENOUGH, || {
+        if let Some(path) = ask["from"].as_str() {
+            return collect(las::Reader::from_path(path)?.points());
+        }
+        if boxes.is_empty() {
+            return count_points(BoundsSelection::All);
+        }
+        let mut count = 0;
         for [low, high] in &boxes {
             let [min, max] = [low, high].map(|[x, y, z]| Vector { x: *x, y: *y, z: *z });
-            count += count_points(file, BoundsSelection::Within(Bounds { min, max }))?;
+            count += count_points(BoundsSelection::Within(Bounds { min, max }))?;
         }
-        if let Some(path) = ask["from"].as_str() {
-            count = decode_las(Path::new(path))?;
-        } else if boxes.is_empty() {
-            count = count_points(file, BoundsSelection::All)?;
-        }
-        times += 1;
-    }
-    let seconds = start.elapsed().as_secs_f64() / f64::from(times);
-    Ok(json!({"seconds": seconds, "count": count, "times": times}))
+        Ok(count)
+    })
 }
 
 /// Reads the positions and attributes of points into arrays.
-fn count_points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>> {
-    let mut reader = CopcReader::from_path(file)?;
+fn collect(points: impl Iterator<Item = las::Result<Point>>) -> Result<usize, Box<dyn Error>> {
     let (mut places, mut values) = (Vec::new(), Vec::new());
-    for point in reader.points(LodSelection::All, bounds)? {
-        places.push([point.x, point.y, point.z]);
-        values.extend_from_slice(&point.extra_bytes);
-    }
-    black_box(&values);
-    Ok(black_box(places).len())
-}
-
-/// Reads the positions and attributes of all points of a LAS or LAZ file into arrays.
-fn decode_las(file: &Path) -> Result<usize, Box<dyn Error>> {
-    let mut reader = las::Reader::from_path(file)?;
-    let (mut places, mut values) = (Vec::new(), Vec::new());
-    for point in reader.points() {
+    for point in points {
         let point = point?;
         places.push([point.x, point.y, point.z]);
         values.extend_from_slice(&point.extra_bytes);

@@ -19,10 +19,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -33,48 +31,37 @@ use tetration::catalog::{
 use tetration::prelude::*;
 use tetration::query::{DenseBuffer, materialize_query_selection};
 
-type Answer = Result<Value, Box<dyn Error>>;
+#[path = "../../serve.rs"]
+mod serve;
+
+use serve::{Answer, measure, serve};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut open = None;
-    for line in std::io::stdin().lines() {
-        let ask: Value = serde_json::from_str(&line?)?;
+    serve(|ask| {
         let answer = catch_unwind(AssertUnwindSafe(|| match ask["work"].as_str() {
-            Some("write") => write_datasets(&ask),
-            Some("select") => write_selection(&ask),
-            _ => measure_query(&ask, &mut open),
+            Some("write") => write_datasets(ask),
+            Some("select") => write_selection(ask),
+            _ => measure_query(ask, &mut open),
         }));
-        let answer = match answer {
-            Ok(answer) => answer.unwrap_or_else(|error| json!({"error": error.to_string()})),
-            Err(panic) => json!({"error": format!("panicked: {}", panic_message(&*panic))}),
-        };
-        println!("{answer}");
-        std::io::stdout().flush()?;
-    }
-    Ok(())
+        answer.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(&*panic)).into()))
+    })
 }
 
 fn measure_query(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
     let path = field_text(ask, "file").to_owned();
-    let enough = ask["enough"].as_f64().unwrap_or(0.0);
     if open.as_ref().is_none_or(|(name, _)| *name != path) {
         *open = Some((path.clone(), TetFile::open(&path)?));
     }
     let doc = parse_query_json(&ask["query"].to_string())?;
-    let (start, mut times, mut count) = (Instant::now(), 0_u32, 0);
-    while times == 0 || start.elapsed().as_secs_f64() < enough {
+    measure(ask["enough"].as_f64().unwrap_or(0.0), || {
         if ask["work"] == "open" {
-            let file = TetFile::open(&path)?;
-            count = read_tet_summary_v1(file.mmap())?.datasets.len();
-        } else if let Some((_, file)) = &open {
-            let outcome = materialize_query_selection(&doc, file.mmap())?;
-            count = outcome.shape.iter().product::<u64>() as usize;
-            black_box(outcome);
+            return Ok(read_tet_summary_v1(TetFile::open(&path)?.mmap())?.datasets.len());
         }
-        times += 1;
-    }
-    let seconds = start.elapsed().as_secs_f64() / f64::from(times);
-    Ok(json!({"seconds": seconds, "count": count}))
+        let (_, file) = open.as_ref().ok_or("no file is open")?;
+        let outcome = black_box(materialize_query_selection(&doc, file.mmap())?);
+        Ok(outcome.shape.iter().product::<u64>() as usize)
+    })
 }
 
 fn write_selection(ask: &Value) -> Answer {

@@ -22,22 +22,20 @@ pub(crate) struct Contents {
     pub(crate) links: Vec<Vec<Point>>,
 }
 
-/// A vertex; of a skeleton also its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vertex {
     pub(crate) at: Point,
     pub(crate) tag: i64,
-    parent: Option<Point>,
 }
 
 /// A store.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ModelStore {
     pub(crate) kind: Kind,
     with_objects: bool,
     pub(crate) objects: BTreeMap<i64, Vec<Vertex>>,
     pub(crate) free: Vec<Vertex>,
-    links: Vec<Vec<Point>>,
+    pub(crate) links: Vec<Vec<Point>>, // of skeletons from child to parent
     groups: Vec<BTreeSet<i64>>,
     used: BTreeSet<i64>,    // ids that were ever assigned
     taken: BTreeSet<Point>, // positions that were ever used
@@ -47,14 +45,14 @@ pub(crate) struct State {
 /// An operation as a line of a script, and its effect on the model.
 pub(crate) struct Planned {
     pub(crate) line: Value,
-    new: State,
+    new: ModelStore,
     /// The vertices of each object that gets a new id.
     made: Vec<Vec<Vertex>>,
     /// The object in whose groups these are.
     groups_of: Option<i64>,
 }
 
-impl State {
+impl ModelStore {
     pub(crate) fn new(kind: Kind, with_objects: bool) -> Self {
         Self {
             kind,
@@ -77,8 +75,7 @@ impl State {
         }
         for id in 0..4 {
             let count = if self.kind == Kind::Line { 2 } else { 6 };
-            let mut vertices = self.new_vertices(count, 60);
-            self.set_parents(&mut vertices);
+            let vertices = self.new_vertices(count, 60);
             self.add_links(&vertices);
             self.objects.insert(id, vertices);
             self.used.insert(id);
@@ -117,37 +114,29 @@ impl State {
             let mut number = || (self.random.next() % (range as u64 * 8)) as i64 - range * 4;
             let at = [number(), number()];
             if self.taken.insert(at) {
-                made.push(Vertex { at, tag: 0, parent: None });
+                made.push(Vertex { at, tag: 0 });
             }
         }
         made
     }
 
-    /// Links the vertices of a skeleton: each is the child of the one before.
-    fn set_parents(&self, vertices: &mut [Vertex]) {
-        if self.kind == Kind::Skeleton {
-            for i in 1..vertices.len() {
-                vertices[i].parent = Some(vertices[i - 1].at);
+    /// Links the vertices along the list; each one of a skeleton is the child of the one before.
+    fn add_links(&mut self, vertices: &[Vertex]) {
+        if self.kind.has_links() {
+            for ends in vertices.windows(self.width()) {
+                let mut ends: Vec<Point> = ends.iter().map(|v| v.at).collect();
+                if self.kind == Kind::Skeleton {
+                    ends.reverse();
+                }
+                self.links.push(ends);
             }
         }
     }
 
-    /// Links the vertices of a graph or mesh along the list.
-    fn add_links(&mut self, vertices: &[Vertex]) {
-        if self.has_links() {
-            let width = self.width();
-            self.links
-                .extend(vertices.windows(width).map(|ends| ends.iter().map(|v| v.at).collect()));
-        }
-    }
-
-    /// Returns the links that are stored as records: those of graphs and meshes, and child and parent of skeletons.
-    pub(crate) fn stored_links(&self) -> Vec<Vec<Point>> {
-        if self.kind != Kind::Skeleton {
-            return self.links.clone();
-        }
-        let vertices = self.objects.values().flatten();
-        vertices.filter_map(|v| Some(vec![v.at, v.parent?])).collect()
+    /// Returns the parent of a vertex of a skeleton.
+    fn parent_of(&self, at: Point) -> Option<Point> {
+        let link = self.links.iter().find(|ends| ends[0] == at);
+        link.filter(|_| self.kind == Kind::Skeleton).map(|ends| ends[1])
     }
 
     fn pick<T: Copy>(list: &[T], choice: usize) -> Option<T> {
@@ -188,8 +177,7 @@ impl State {
             5 | 6 => self.plan_remove(&mut new, a)?,
             7 if self.with_objects => {
                 let count = if self.kind == Kind::Line { 2 } else { 1 + a % 6 };
-                let mut vertices = new.new_vertices(count, 120);
-                self.set_parents(&mut vertices);
+                let vertices = new.new_vertices(count, 120);
                 new.add_links(&vertices);
                 let mut line = json!({
                     "op": "object.add", "positions": to_positions(&vertices), "attributes": {"tag": vec![0; count]},
@@ -217,10 +205,8 @@ impl State {
                 let id = self.pick_object(a)?;
                 let by = [b, c].map(|choice| (choice % 4000) as i64 - 2000);
                 let shift = |at: Point| [at[0] + by[0], at[1] + by[1]];
-                let copies: Vec<Vertex> = self.objects[&id]
-                    .iter()
-                    .map(|v| Vertex { at: shift(v.at), parent: v.parent.map(shift), ..*v })
-                    .collect();
+                let copies: Vec<Vertex> =
+                    self.objects[&id].iter().map(|v| Vertex { at: shift(v.at), ..*v }).collect();
                 if copies.iter().any(|v| self.taken.contains(&v.at)) {
                     return None;
                 }
@@ -239,11 +225,11 @@ impl State {
                     return None;
                 }
                 let mut line = json!({"op": "object.merge", "objects": [into, merged]});
-                let mut taken = self.objects[&merged].clone();
+                let taken = self.objects[&merged].clone();
                 if self.kind == Kind::Skeleton {
-                    let root = taken.iter_mut().find(|v| v.parent.is_none())?;
+                    let root = taken.iter().find(|v| self.parent_of(v.at).is_none())?;
                     let parent = Self::pick(&self.objects[&into], c)?.at;
-                    root.parent = Some(parent);
+                    new.links.push(vec![root.at, parent]);
                     line["child"] = ball_selector(root.at);
                     line["parent"] = ball_selector(parent);
                 }
@@ -330,7 +316,7 @@ impl State {
         if self.kind == Kind::Line {
             return None;
         }
-        let mut vertex = new.new_vertices(1, if c % 5 == 0 { 300 } else { 60 })[0];
+        let vertex = new.new_vertices(1, if c % 5 == 0 { 300 } else { 60 })[0];
         let mut line = json!({"op": "vertex.add", "positions": [to_units(vertex.at)], "attributes": {"tag": [0]}});
         if !self.with_objects {
             new.free.push(vertex);
@@ -347,7 +333,7 @@ impl State {
             }
             Kind::Skeleton => {
                 let parent = Self::pick(list, b)?.at;
-                vertex.parent = Some(parent);
+                new.links.push(vec![vertex.at, parent]);
                 line["parents"] = json!([ball_selector(parent)]);
             }
             _ => {}
@@ -364,14 +350,17 @@ impl State {
         if !self.with_objects && self.free.len() < 2 {
             return None;
         }
-        let below =
-            self.objects.values().flatten().filter(|vertex| vertex.parent == Some(v.at)).count();
-        if v.parent.is_none() && below > 1 {
-            return None; // it would leave several roots
-        }
         new.free.retain(|vertex| vertex.at != v.at);
-        for vertex in new.vertices_mut().filter(|vertex| vertex.parent == Some(v.at)) {
-            vertex.parent = v.parent;
+        if self.kind == Kind::Skeleton {
+            let parent = self.parent_of(v.at);
+            let below = new.links.iter_mut().filter(|ends| ends[1] == v.at);
+            let below: Vec<&mut Vec<Point>> = below.collect();
+            if parent.is_none() && below.len() > 1 {
+                return None; // it would leave several roots
+            }
+            for ends in below {
+                ends[1] = parent.unwrap_or(v.at);
+            }
         }
         new.links.retain(|ends| !ends.contains(&v.at));
         for list in new.objects.values_mut() {
@@ -391,7 +380,6 @@ impl State {
     fn move_vertex(&mut self, from: Point, to: Point) {
         for vertex in self.vertices_mut() {
             vertex.at = if vertex.at == from { to } else { vertex.at };
-            vertex.parent = vertex.parent.map(|at| if at == from { to } else { at });
         }
         for at in self.links.iter_mut().flatten().filter(|at| **at == from) {
             *at = to;
@@ -471,7 +459,7 @@ impl State {
             links.sort_unstable();
             links
         };
-        let (expected, read) = (sorted(&self.stored_links()), sorted(&found.links));
+        let (expected, read) = (sorted(&self.links), sorted(&found.links));
         if expected != read {
             let missing: Vec<_> = expected.iter().filter(|ends| !read.contains(ends)).collect();
             let extra: Vec<_> = read.iter().filter(|ends| !expected.contains(ends)).collect();

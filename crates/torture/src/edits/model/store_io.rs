@@ -12,16 +12,16 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 use zvf_pyramid::Method;
 use zvf_query::{Query, Reader};
 use zvf_store::BuildOptions;
-use zvf_validate::{Observer, Options};
+use zvf_validate::{Checks, Observer};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::super::{NAME, read_store};
-use super::state::{Contents, Point, State};
+use super::state::{Contents, ModelStore, Point};
 use crate::trees::find_difference;
 use crate::{block_on, build};
 
 /// Creates the store of a model.
-pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()> {
+pub(crate) fn create_store(store: &Path, state: &mut ModelStore) -> anyhow::Result<()> {
     state.add_initial_objects();
     let axes = Axis::spatial(2).context("two axes")?;
     let schema = Schema::new(state.kind, axes, ChunkShape::new(&[16.0; 2])?)?;
@@ -34,7 +34,7 @@ pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()
     })
 }
 
-fn make_batch(state: &State) -> anyhow::Result<Batch> {
+fn make_batch(state: &ModelStore) -> anyhow::Result<Batch> {
     let (mut bytes, mut tags) = (Vec::new(), Vec::new());
     let (mut offsets, mut ids) = (vec![0], Vec::new());
     let mut rows: BTreeMap<Point, usize> = BTreeMap::new();
@@ -57,7 +57,7 @@ fn make_batch(state: &State) -> anyhow::Result<Batch> {
     if !ids.is_empty() {
         batch = batch.with_parts(Parts::new(offsets, ids)?)?;
     }
-    let links: Vec<usize> = state.stored_links().iter().flatten().map(|at| rows[at]).collect();
+    let links: Vec<usize> = state.links.iter().flatten().map(|at| rows[at]).collect();
     if matches!(state.kind, Kind::Graph | Kind::Mesh | Kind::Skeleton) {
         let width = if state.kind == Kind::Mesh { 3 } else { 2 };
         batch = batch.with_elements(Elements::new(width, links)?)?;
@@ -66,7 +66,7 @@ fn make_batch(state: &State) -> anyhow::Result<Batch> {
 }
 
 /// Reads a store.
-pub(crate) fn read_contents(store: &Path, state: &State) -> anyhow::Result<Contents> {
+pub(crate) fn read_contents(store: &Path, state: &ModelStore) -> anyhow::Result<Contents> {
     block_on(async {
         let reader = Reader::new(build::open(store).await?);
         let batch = reader.run(&Query::all().with_owners()).await?.batch;
@@ -99,7 +99,7 @@ pub(crate) fn read_contents(store: &Path, state: &State) -> anyhow::Result<Conte
 /// Validates a store at every depth.
 pub(crate) fn validate_store(store: &Path) -> anyhow::Result<()> {
     block_on(async {
-        let (store, options) = (build::open(store).await?, Options::default());
+        let (store, options) = (build::open(store).await?, Checks::default());
         let report = zvf_validate::validate(&store, &options, &Observer::default()).await?;
         ensure!(report.is_clean(), "validation: {:?}", report.findings);
         Ok(())

@@ -25,7 +25,7 @@ pub(crate) struct Select {
     #[arg(long, value_name = "N,..|FROM:TO", allow_hyphen_values = true, value_parser = index)]
     index: Option<Json>,
     /// Vertices in a box, its faces included.
-    #[arg(long = "box", value_name = "LO:HI", allow_hyphen_values = true, value_parser = corners)]
+    #[arg(long = "bbox", alias = "box", value_name = "LO:HI", allow_hyphen_values = true, value_parser = corners)]
     #[serde(rename = "box")]
     inside: Option<Json>,
     /// Vertices in a ball, its surface included.
@@ -66,7 +66,7 @@ impl Select {
         let fields = to_fields(self)?;
         if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
             return refuse(
-                "nothing is selected; give --object, --index, --box, --where or another \
+                "nothing is selected; give --object, --index, --bbox, --where or another \
                  selection, or --all",
             );
         }

@@ -11,7 +11,7 @@ use super::select::{Select, number_or_text, position, to_fields, to_value, value
 /// One operation.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Set columns of vertices, or of objects with --of object.
+    /// Set columns of vertices, or of objects with --scope object.
     Set(On<Set>),
     /// Move vertices.
     Move(On<Move>),
@@ -47,8 +47,8 @@ pub(crate) struct Set {
     #[arg(required = true, value_name = "COLUMN=VALUE", value_parser = pair)]
     values: Vec<Pair>,
     /// The scope of the columns: vertex or object.
-    #[arg(long, default_value = "vertex", value_parser = ["vertex", "object"])]
-    of: String,
+    #[arg(long, alias = "of", default_value = "vertex", value_parser = ["vertex", "object"])]
+    scope: String,
     #[command(flatten)]
     select: Select,
 }
@@ -286,7 +286,7 @@ impl Verb {
         has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<Json> {
         Ok(match self {
-            Self::Set(On { does: set, .. }) if set.of == "object" => {
+            Self::Set(On { does: set, .. }) if set.scope == "object" => {
                 let mut line = set.select.to_json()?;
                 if let Some(object) = line.as_object_mut().and_then(|line| line.remove("object")) {
                     line["objects"] = json!([object]);
@@ -387,7 +387,7 @@ mod tests {
         let table = [
             ("set s t=1.5 name=ax null=null --object 7 --index 0:3",
              json!({"op": "vertex.set", "vertices": {"object": 7, "index": {"from": 0, "to": 3}}, "values": {"t": 1.5, "name": "ax", "null": null}})),
-            ("set s --of object w=3 --object 7", json!({"op": "object.set", "values": {"w": 3}, "objects": [7]})),
+            ("set s --scope object w=3 --object 7", json!({"op": "object.set", "values": {"w": 3}, "objects": [7]})),
             ("move s --object 7 --index -1 --by=-1,2.5", json!({"op": "vertex.move", "vertices": {"object": 7, "index": -1}, "by": [-1, 2.5]})),
             ("move s --nearest 1,2 --within 3 --to 4,5", json!({"op": "vertex.move", "vertices": {"nearest": [1, 2], "within": 3.0}, "to": [4, 5]})),
             ("rm s --objects 7,9", json!({"op": "object.remove", "objects": [7, 9]})),
@@ -415,7 +415,7 @@ mod tests {
             "rm s",
             "set s t --all",
             "move s --index 1:2:3 --by 1",
-            "rm s --box 1,2",
+            "rm s --bbox 1,2",
         ] {
             let args = std::iter::once("zvf").chain(text.split_whitespace());
             let line = Line::try_parse_from(args).map(|line| line.verb.to_line(|_kind| Ok(true)));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use zvf::blob::{BlobKind, Report, Settings};
+use zvf::blob::{BlobKind, BlobReport, BlobSettings};
 use zvf::format::vlen::VlenCell;
 
 use crate::outcome::{CommandResult, Outcome, Usage};
@@ -103,7 +103,7 @@ impl Blobs {
 }
 
 impl What {
-    fn report(self, most_items: usize) -> anyhow::Result<Report> {
+    fn report(self, most_items: usize) -> anyhow::Result<BlobReport> {
         let bytes =
             fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let blob = match self.framed {
@@ -121,7 +121,7 @@ impl What {
                 ))
             })?,
         };
-        let settings = Settings {
+        let settings = BlobSettings {
             axes: self.axes,
             rows: self.rows,
             item: self.item,
@@ -139,7 +139,7 @@ impl What {
     }
 }
 
-fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(report: &BlobReport, strict: bool, show: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{}, {}", report.kind, table::bytes(report.bytes))?;
     if show {
         for (name, value) in &report.facts {

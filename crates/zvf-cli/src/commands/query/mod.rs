@@ -10,7 +10,7 @@ use clap::Args;
 use futures_util::stream::{self, LocalBoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
-use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::convert::write::{self, FormatOptions, Target};
 use zvf::convert::{Format, elements_as_rows};
 use zvf::export::Export;
 use zvf::format::num::to_u64;
@@ -20,7 +20,7 @@ use zvf::model::flow::{Header, Piece, Sink};
 use zvf::question::{axis_names, parse_columns};
 use zvf::region::Region;
 use zvf::{
-    Answer, Batch, Column, Counts, Kind, LevelId, Missing, ObjectId, Plan, QueryStats, Reader,
+    Answer, Batch, Column, Counts, Kind, LevelId, Missing, ObjectId, QueryPlan, QueryStats, Reader,
     Store, UnknownIds,
 };
 
@@ -312,7 +312,7 @@ impl Query {
             Some((path, format)) => Some((open(path)?, *format)),
             None => None,
         };
-        let mut options = WriteOptions::default();
+        let mut options = FormatOptions::default();
         options.memory = session.memory_limit().unwrap_or(options.memory);
         let axes = axis_names(reader.store());
         let mut vertices = Table::new(output.format, &mut file, axes, &options)?;
@@ -364,7 +364,7 @@ impl<'a> Table<'a> {
         format: Format,
         out: &'a mut Out<'_>,
         axes: Vec<String>,
-        options: &WriteOptions,
+        options: &FormatOptions,
     ) -> Result<Self, zvf::Error> {
         let sink = write::open(format, Target::file(out), options)?;
         Ok(Self { sink, axes, has_begun: false })
@@ -466,7 +466,7 @@ fn print_notices(session: &Session, store: &Store, of_answer: Vec<String>) -> an
     Ok(session.print_notices(of_store.into_iter().chain(of_answer))?)
 }
 
-fn explain(plan: &Plan, answer: &Answer, session: &Session) -> CommandResult {
+fn explain(plan: &QueryPlan, answer: &Answer, session: &Session) -> CommandResult {
     let explained = json!({"plan": plan, "answer": answer_json(answer)});
     session.print(&explained, |out| {
         writeln!(out, "{plan}\n")?;

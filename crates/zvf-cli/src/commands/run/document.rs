@@ -51,12 +51,12 @@ impl Value {
 
 /// A fault of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Flaw {
     pub(super) mark: Mark,
     pub(super) text: String,
 }
 
-impl Fault {
+impl Flaw {
     pub(super) fn new(mark: Mark, text: impl Into<String>) -> Self {
         Self { mark, text: text.into() }
     }
@@ -88,14 +88,14 @@ impl Syntax {
 }
 
 /// Parses a text.
-pub(super) fn parse(text: &str, syntax: Syntax) -> Result<Node, Fault> {
+pub(super) fn parse(text: &str, syntax: Syntax) -> Result<Node, Flaw> {
     match syntax {
         Syntax::Toml => parse_toml(text),
         Syntax::Yaml => parse_yaml(text),
         Syntax::Json => {
             let first = text.trim_start().chars().next();
             if first != Some('{') {
-                return Err(Fault::new(START, "expected { of a JSON object"));
+                return Err(Flaw::new(START, "expected { of a JSON object"));
             }
             parse_yaml(text)
         }
@@ -114,23 +114,23 @@ enum Open {
     Map(Mark, Vec<(String, Mark, Node)>, Option<(String, Mark)>),
 }
 
-fn parse_yaml(text: &str) -> Result<Node, Fault> {
+fn parse_yaml(text: &str) -> Result<Node, Flaw> {
     let mut open: Vec<Open> = Vec::new();
     let mut root = None;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
-            Fault::new(to_mark(*error.marker()), format!("no YAML: {}", error.info()))
+            Flaw::new(to_mark(*error.marker()), format!("no YAML: {}", error.info()))
         })?;
         let mark = to_mark(span.start);
         let node = match event {
             Event::Alias(_) => {
-                return Err(Fault::new(mark, "an alias is not read; use vars and ${NAME}"));
+                return Err(Flaw::new(mark, "an alias is not read; use vars and ${NAME}"));
             }
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) if anchor > 0 => {
-                return Err(Fault::new(mark, "an anchor is not read; use vars and ${NAME}"));
+                return Err(Flaw::new(mark, "an anchor is not read; use vars and ${NAME}"));
             }
             Event::SequenceStart(..) | Event::MappingStart(..) if open.len() >= MAX_DEPTH => {
-                return Err(Fault::new(mark, format!("more than {MAX_DEPTH} levels of nesting")));
+                return Err(Flaw::new(mark, format!("more than {MAX_DEPTH} levels of nesting")));
             }
             Event::SequenceStart(..) => {
                 open.push(Open::List(mark, Vec::new()));
@@ -147,7 +147,7 @@ fn parse_yaml(text: &str) -> Result<Node, Fault> {
             },
             Event::Scalar(text, style, ..) => Node { mark, value: to_scalar(&text, style) },
             Event::DocumentStart(_) if root.is_some() => {
-                return Err(Fault::new(mark, "a second document; a recipe is one"));
+                return Err(Flaw::new(mark, "a second document; a recipe is one"));
             }
             _ => continue,
         };
@@ -157,7 +157,7 @@ fn parse_yaml(text: &str) -> Result<Node, Fault> {
             Some(Open::Map(_, items, key)) => push_entry(items, key, node)?,
         }
     }
-    root.ok_or_else(|| Fault::new(START, "an empty recipe; expected steps"))
+    root.ok_or_else(|| Flaw::new(START, "an empty recipe; expected steps"))
 }
 
 /// Adds a node to a table: a key, or the value of the key before it.
@@ -165,16 +165,16 @@ fn push_entry(
     items: &mut Vec<(String, Mark, Node)>,
     key: &mut Option<(String, Mark)>,
     node: Node,
-) -> Result<(), Fault> {
+) -> Result<(), Flaw> {
     if let Some((name, mark)) = key.take() {
         items.push((name, mark, node));
         return Ok(());
     }
     let Value::Text(name) = node.value else {
-        return Err(Fault::unexpected(node.mark, "a key", &node.value));
+        return Err(Flaw::unexpected(node.mark, "a key", &node.value));
     };
     if items.iter().any(|(existing, ..)| *existing == name) {
-        return Err(Fault::new(node.mark, format!("the key {name:?} twice")));
+        return Err(Flaw::new(node.mark, format!("the key {name:?} twice")));
     }
     *key = Some((name, node.mark));
     Ok(())
@@ -192,16 +192,16 @@ fn to_scalar(text: &str, style: ScalarStyle) -> Value {
     }
 }
 
-fn parse_toml(text: &str) -> Result<Node, Fault> {
+fn parse_toml(text: &str) -> Result<Node, Flaw> {
     check_depth(text)?;
     let places = Places::new(text);
     let parsed = toml_span::parse(text)
-        .map_err(|error| Fault::new(places.mark(error.span.start), format!("no TOML: {error}")))?;
+        .map_err(|error| Flaw::new(places.mark(error.span.start), format!("no TOML: {error}")))?;
     Ok(from_toml(parsed, &places))
 }
 
 /// Counts brackets, since the parser recurses; those in strings count too.
-fn check_depth(text: &str) -> Result<(), Fault> {
+fn check_depth(text: &str) -> Result<(), Flaw> {
     let mut depth = 0_usize;
     for (line, content) in text.lines().enumerate() {
         for (column, c) in content.chars().enumerate() {
@@ -212,7 +212,7 @@ fn check_depth(text: &str) -> Result<(), Fault> {
             }
             if depth > MAX_DEPTH {
                 let mark = Mark { line: line + 1, column: column + 1 };
-                return Err(Fault::new(mark, format!("more than {MAX_DEPTH} levels of nesting")));
+                return Err(Flaw::new(mark, format!("more than {MAX_DEPTH} levels of nesting")));
             }
         }
     }

@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use self::document::{Fault, Mark, START, Syntax};
+use self::document::{Flaw, Mark, START, Syntax};
 use self::execute::{Ending, Identities, Running, Status};
 use self::journal::{Journal, hash_all};
 use self::plan::Planned;
@@ -66,7 +66,7 @@ impl Run {
             table::json(&serde_json::from_str::<Json>(SCHEMA)?, &mut session.out())?;
             return Ok(Outcome::Clean);
         };
-        let place = |fault: Fault| {
+        let place = |fault: Flaw| {
             let Mark { line, column } = fault.mark;
             Usage::new(format!("{}:{line}:{column}: {}", path.display(), fault.text))
         };
@@ -165,7 +165,7 @@ impl Run {
 }
 
 /// Reads a recipe, which may be faulty.
-fn read(path: &Path) -> anyhow::Result<Result<Recipe, Fault>> {
+fn read(path: &Path) -> anyhow::Result<Result<Recipe, Flaw>> {
     let place = || format!("cannot read {}", path.display());
     let size = std::fs::metadata(path).with_context(place)?.len();
     if size > MAX_RECIPE_BYTES {

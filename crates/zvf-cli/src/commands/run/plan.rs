@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::Parser as _;
 use glob::{MatchOptions, Pattern};
 
-use super::document::{Fault, Mark};
+use super::document::{Flaw, Mark};
 use super::recipe::{Recipe, Setting, Step, Text, Vars, Verb};
 use crate::cli::Cli;
 
@@ -54,7 +54,7 @@ pub(super) fn overlaps(first: &str, second: &str) -> bool {
 }
 
 /// Plans the command lines of all steps.
-pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Fault> {
+pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Flaw> {
     let mut all: Vec<Planned> = Vec::new();
     for (number, step) in recipe.steps.iter().enumerate() {
         let name = format!("{}-{}", number + 1, step.verb.token());
@@ -73,15 +73,15 @@ pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Fault> {
     Ok(all)
 }
 
-fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Fault> {
+fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Flaw> {
     if all.len() >= MAX_STEPS {
-        return Err(Fault::new(planned.mark, format!("more than {MAX_STEPS} steps")));
+        return Err(Flaw::new(planned.mark, format!("more than {MAX_STEPS} steps")));
     }
     let is_in_place = planned.outputs.iter().all(|output| planned.inputs.contains(output));
     let is_made = |output: &&String| all.iter().any(|earlier| earlier.outputs.contains(output));
     if let Some(output) = planned.outputs.iter().find(is_made).filter(|_| !is_in_place) {
         let text = format!("{output} is also the output of an earlier step");
-        return Err(Fault::new(planned.mark, text));
+        return Err(Flaw::new(planned.mark, text));
     }
     all.push(planned);
     Ok(())
@@ -108,7 +108,7 @@ fn item_vars(vars: &Vars, item: &str, mark: Mark) -> Vars {
     vars
 }
 
-fn plan_step(step: &Step, vars: &Vars, name: &str, earlier: &[Planned]) -> Result<Planned, Fault> {
+fn plan_step(step: &Step, vars: &Vars, name: &str, earlier: &[Planned]) -> Result<Planned, Flaw> {
     let mut inputs = Vec::new();
     for input in &step.inputs {
         let text = vars.expand(input)?;
@@ -118,7 +118,7 @@ fn plan_step(step: &Step, vars: &Vars, name: &str, earlier: &[Planned]) -> Resul
         && !step.verb.takes_several()
     {
         let text = format!("{} files for one input: {}", inputs.len(), inputs.join(", "));
-        return Err(Fault::new(step.mark, text));
+        return Err(Flaw::new(step.mark, text));
     }
     let output = step.output.as_ref().map(|output| address(vars, output)).transpose()?;
     let mut read = inputs.clone();
@@ -133,7 +133,7 @@ fn plan_step(step: &Step, vars: &Vars, name: &str, earlier: &[Planned]) -> Resul
         options.push((setting, values));
     }
     if step.verb == Verb::Edit && !options.iter().any(|(setting, _)| setting.name == "script") {
-        return Err(Fault::new(step.mark, "edit needs the option script, a file"));
+        return Err(Flaw::new(step.mark, "edit needs the option script, a file"));
     }
     let name = step.name.as_ref().map_or_else(|| Ok(name.to_owned()), |text| vars.expand(text))?;
     let outputs = match (&output, step.verb) {
@@ -145,10 +145,10 @@ fn plan_step(step: &Step, vars: &Vars, name: &str, earlier: &[Planned]) -> Resul
     Ok(Planned { name, mark: step.mark, args, inputs: read, outputs })
 }
 
-fn address(vars: &Vars, text: &Text) -> Result<String, Fault> {
+fn address(vars: &Vars, text: &Text) -> Result<String, Flaw> {
     let address = vars.expand(text)?;
     match address.as_str() {
-        "" | "-" => Err(Fault::new(text.mark, "expected a file, a folder or a URL")),
+        "" | "-" => Err(Flaw::new(text.mark, "expected a file, a folder or a URL")),
         address => Ok(address.trim_end_matches('/').to_owned()),
     }
 }
@@ -159,7 +159,7 @@ fn arguments(
     options: &[(&Setting, Vec<String>)],
     inputs: &[String],
     output: Option<&str>,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<String>, Flaw> {
     let build = |joined: bool, upto: usize| {
         let verb = if step.verb == Verb::Export { "convert" } else { step.verb.token() };
         let mut args = vec![verb.to_owned()];
@@ -192,31 +192,30 @@ fn arguments(
     let first = (0..=options.len()).find(|upto| check(&build(true, *upto)).is_err());
     let at = first.and_then(|upto| options.get(upto.checked_sub(1)?));
     let mark = at.map_or(step.mark, |(setting, _)| setting.mark);
-    Err(Fault::new(mark, crate::arguments::summarize(&error.render().to_string())))
+    Err(Flaw::new(mark, crate::arguments::summarize(&error.render().to_string())))
 }
 
 /// Returns the files that a pattern matches; a text that is not a pattern is returned unchanged.
-fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fault> {
+fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Flaw> {
     if text.is_empty() || text == "-" {
-        return Err(Fault::new(mark, "expected a file, a folder or a URL"));
+        return Err(Flaw::new(mark, "expected a file, a folder or a URL"));
     }
     let text = if text == "/" { text } else { text.trim_end_matches('/') };
     let is_pattern = text.contains(['*', '?', '[']) && !Path::new(text).exists();
     if !is_pattern || text.contains("://") {
         return Ok(vec![text.to_owned()]);
     }
-    let bad =
-        |error: glob::PatternError| Fault::new(mark, format!("the pattern {text:?}: {error}"));
+    let bad = |error: glob::PatternError| Flaw::new(mark, format!("the pattern {text:?}: {error}"));
     let pattern = Pattern::new(text).map_err(bad)?;
     let mut found = BTreeSet::new();
     for path in glob::glob_with(text, MATCHING).map_err(bad)? {
-        let path = path.map_err(|error| Fault::new(mark, error.to_string()))?;
+        let path = path.map_err(|error| Flaw::new(mark, error.to_string()))?;
         found.extend(path.to_str().map(str::to_owned));
     }
     let outputs = earlier.iter().flat_map(|step| &step.outputs);
     found.extend(outputs.filter(|output| pattern.matches_with(output, MATCHING)).cloned());
     if found.is_empty() {
-        return Err(Fault::new(mark, format!("no file matches {text}")));
+        return Err(Flaw::new(mark, format!("no file matches {text}")));
     }
     Ok(found.into_iter().collect())
 }
@@ -244,7 +243,7 @@ mod tests {
 
     fn steps(text: &str) -> Result<Vec<String>, String> {
         let fault =
-            |fault: Fault| format!("{}:{} {}", fault.mark.line, fault.mark.column, fault.text);
+            |fault: Flaw| format!("{}:{} {}", fault.mark.line, fault.mark.column, fault.text);
         let recipe = Recipe::from_node(parse(text, Syntax::Yaml).map_err(fault)?).map_err(fault)?;
         let planned = plan(&recipe).map_err(fault)?;
         Ok(planned.iter().map(Planned::command).collect())

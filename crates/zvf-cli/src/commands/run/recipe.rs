@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use zvf::format::Vocabulary as _;
 
-use super::document::{Fault, Mark, Node, START, Value};
+use super::document::{Flaw, Mark, Node, START, Value};
 
 /// A recipe before its variables are expanded.
 #[derive(Clone, Debug)]
@@ -99,11 +99,11 @@ impl Vars {
     }
 
     /// Expands variables.
-    pub(super) fn expand(&self, text: &Text) -> Result<String, Fault> {
+    pub(super) fn expand(&self, text: &Text) -> Result<String, Flaw> {
         self.expand_within(text, &mut Vec::new())
     }
 
-    fn expand_within(&self, text: &Text, inside: &mut Vec<String>) -> Result<String, Fault> {
+    fn expand_within(&self, text: &Text, inside: &mut Vec<String>) -> Result<String, Flaw> {
         let mut done = String::new();
         let mut rest = text.text.as_str();
         while let Some(at) = rest.find('$') {
@@ -120,11 +120,11 @@ impl Vars {
                 continue;
             };
             let Some((name, after)) = inner.split_once('}') else {
-                return Err(Fault::new(text.mark, "${ without an end }"));
+                return Err(Flaw::new(text.mark, "${ without an end }"));
             };
             done.push_str(&self.value(name, text.mark, inside)?);
             if done.len() > MAX_TEXT_BYTES {
-                return Err(Fault::new(text.mark, "a text of more than 64 KiB"));
+                return Err(Flaw::new(text.mark, "a text of more than 64 KiB"));
             }
             rest = after;
         }
@@ -132,19 +132,19 @@ impl Vars {
         Ok(done)
     }
 
-    fn value(&self, name: &str, mark: Mark, inside: &mut Vec<String>) -> Result<String, Fault> {
+    fn value(&self, name: &str, mark: Mark, inside: &mut Vec<String>) -> Result<String, Flaw> {
         if let Some(name) = name.strip_prefix("env:") {
             return std::env::var(name)
-                .map_err(|_unset| Fault::new(mark, format!("the environment has no {name}")));
+                .map_err(|_unset| Flaw::new(mark, format!("the environment has no {name}")));
         }
         let Some(text) = self.0.get(name) else {
             let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let names =
                 if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-            return Err(Fault::new(mark, format!("no variable {name:?}; known: {names}")));
+            return Err(Flaw::new(mark, format!("no variable {name:?}; known: {names}")));
         };
         if inside.iter().any(|outer| outer == name) {
-            return Err(Fault::new(text.mark, format!("the variable {name:?} refers to itself")));
+            return Err(Flaw::new(text.mark, format!("the variable {name:?} refers to itself")));
         }
         inside.push(name.to_owned());
         let value = self.expand_within(text, inside)?;
@@ -155,7 +155,7 @@ impl Vars {
 
 impl Recipe {
     /// Reads a tree as a recipe.
-    pub(super) fn from_node(root: Node) -> Result<Self, Fault> {
+    pub(super) fn from_node(root: Node) -> Result<Self, Flaw> {
         let mut vars = Vars::default();
         let mut steps = Vec::new();
         for (key, mark, value) in entries(root, "a recipe")? {
@@ -176,14 +176,14 @@ impl Recipe {
         }
         let steps = steps.into_iter().map(Step::from_node).collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
-            return Err(Fault::new(START, "no steps; expected a list of them"));
+            return Err(Flaw::new(START, "no steps; expected a list of them"));
         }
         Ok(Self { vars, steps })
     }
 }
 
 impl Step {
-    fn from_node(node: Node) -> Result<Self, Fault> {
+    fn from_node(node: Node) -> Result<Self, Flaw> {
         let mark = node.mark;
         let (mut name, mut each, mut output, mut options) = (None, None, None, Vec::new());
         let mut action: Option<(Verb, Vec<Text>)> = None;
@@ -191,7 +191,7 @@ impl Step {
             if let Some(verb) = Verb::from_word(&key) {
                 if let Some((first, _)) = action {
                     let text = format!("{} and {key} in one step", first.token());
-                    return Err(Fault::new(mark, text));
+                    return Err(Flaw::new(mark, text));
                 }
                 action = Some((verb, texts(value, &key)?));
                 continue;
@@ -211,29 +211,29 @@ impl Step {
         let Some((verb, inputs)) = action else {
             let verbs = list_verbs().join(", ");
             let text = format!("a step that does nothing; expected one of {verbs}");
-            return Err(Fault::new(mark, text));
+            return Err(Flaw::new(mark, text));
         };
         let step = Self { mark, verb, name, each, inputs, output, options };
         step.check()?;
         Ok(step)
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), Flaw> {
         let verb = self.verb.token();
         if self.inputs.is_empty() {
-            return Err(Fault::new(self.mark, format!("{verb} of nothing; expected what to read")));
+            return Err(Flaw::new(self.mark, format!("{verb} of nothing; expected what to read")));
         }
         if let [_, second, ..] = self.inputs.as_slice()
             && !self.verb.takes_several()
         {
-            return Err(Fault::new(second.mark, format!("{verb} takes one input")));
+            return Err(Flaw::new(second.mark, format!("{verb} takes one input")));
         }
         match &self.output {
             None if self.verb.needs_output() => {
-                Err(Fault::new(self.mark, format!("{verb} needs an output; expected the key to")))
+                Err(Flaw::new(self.mark, format!("{verb} needs an output; expected the key to")))
             }
             Some(output) if !self.verb.takes_output() => {
-                Err(Fault::new(output.mark, format!("{verb} has no output")))
+                Err(Flaw::new(output.mark, format!("{verb} has no output")))
             }
             _ => Ok(()),
         }
@@ -244,30 +244,30 @@ fn list_verbs() -> Vec<&'static str> {
     Verb::ALL.iter().map(|verb| verb.token()).collect()
 }
 
-fn entries(node: Node, what: &str) -> Result<Vec<(String, Mark, Node)>, Fault> {
+fn entries(node: Node, what: &str) -> Result<Vec<(String, Mark, Node)>, Flaw> {
     match node.value {
         Value::Map(entries) => Ok(entries),
-        other => Err(Fault::unexpected(node.mark, &format!("the keys of {what}"), &other)),
+        other => Err(Flaw::unexpected(node.mark, &format!("the keys of {what}"), &other)),
     }
 }
 
-fn list(node: Node, what: &str) -> Result<Vec<Node>, Fault> {
+fn list(node: Node, what: &str) -> Result<Vec<Node>, Flaw> {
     match node.value {
         Value::List(items) => Ok(items),
-        other => Err(Fault::unexpected(node.mark, &format!("{what} as a list"), &other)),
+        other => Err(Flaw::unexpected(node.mark, &format!("{what} as a list"), &other)),
     }
 }
 
-fn scalar(node: Node, what: &str) -> Result<Text, Fault> {
+fn scalar(node: Node, what: &str) -> Result<Text, Flaw> {
     match node.value {
         Value::Text(text) => Ok(Text { mark: node.mark, text }),
         Value::Bool(flag) => Ok(Text { mark: node.mark, text: flag.to_string() }),
-        other => Err(Fault::unexpected(node.mark, &format!("{what} as text"), &other)),
+        other => Err(Flaw::unexpected(node.mark, &format!("{what} as text"), &other)),
     }
 }
 
 /// Reads one text, or a list of them.
-fn texts(node: Node, what: &str) -> Result<Vec<Text>, Fault> {
+fn texts(node: Node, what: &str) -> Result<Vec<Text>, Flaw> {
     match node.value {
         Value::List(items) => items.into_iter().map(|item| scalar(item, what)).collect(),
         _ => Ok(vec![scalar(node, what)?]),
@@ -275,13 +275,13 @@ fn texts(node: Node, what: &str) -> Result<Vec<Text>, Fault> {
 }
 
 /// Reads options: `name: value` or a list of values, `true` as a flag; `false` and null leave it out.
-fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
+fn settings(node: Node) -> Result<Vec<Setting>, Flaw> {
     let mut settings = Vec::new();
     for (name, mark, value) in entries(node, "options")? {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_plain) {
             let text = format!("the option {name:?}; expected a name without dashes before it");
-            return Err(Fault::new(mark, text));
+            return Err(Flaw::new(mark, text));
         }
         let values = match value.value {
             Value::Null | Value::Bool(false) => continue,
@@ -293,14 +293,14 @@ fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
     Ok(settings)
 }
 
-fn unknown_key_fault(mark: Mark, key: &str, valid_keys: &[&str]) -> Fault {
+fn unknown_key_fault(mark: Mark, key: &str, valid_keys: &[&str]) -> Flaw {
     // One letter that is wrong, missing or added, or two that are swapped.
     let near = valid_keys.iter().find(|valid_key| strsim::osa_distance(key, valid_key) <= 1);
     let advice = near.map_or_else(
         || format!("expected {}", valid_keys.join(", ")),
         |near| format!("did you mean {near}?"),
     );
-    Fault::new(mark, format!("unknown key {key:?}; {advice}"))
+    Flaw::new(mark, format!("unknown key {key:?}; {advice}"))
 }
 
 const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     fn recipe(text: &str) -> Result<Recipe, (usize, usize, String)> {
-        let fault = |fault: Fault| (fault.mark.line, fault.mark.column, fault.text);
+        let fault = |fault: Flaw| (fault.mark.line, fault.mark.column, fault.text);
         Recipe::from_node(parse(text, Syntax::Yaml).map_err(fault)?).map_err(fault)
     }
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
-use zvf::clean::{Leftover, State};
+use zvf::clean::{Leftover, Status};
 use zvf::validate::{
-    Depth, Finding, Observer, Options, Progress, Report, Rule, Sample, Severity, report_unopened,
+    Checks, Depth, Finding, Observer, Progress, Report, Rule, Sample, Severity, report_unopened,
     validate,
 };
 
@@ -105,7 +105,7 @@ pub(crate) fn leftovers(store: &str, session: &Session) -> std::io::Result<Vec<L
             format!("cannot look for files that killed commands left next to the store: {why}");
         session.print_notices([note]).map(|()| Vec::new())
     })?;
-    Ok(found.into_iter().filter(|left| left.state != State::InUse).collect())
+    Ok(found.into_iter().filter(|left| left.state != Status::InUse).collect())
 }
 
 /// A report to print.
@@ -125,8 +125,8 @@ impl Shown<'_> {
         // Also without a store: a build may be unfinished.
         let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
         let notes = leftovers(self.store, session)?.into_iter().map(|left| match left.state {
-            State::Unused => format!("{left}; {hint}"),
-            State::Resumable | State::InUse | _ => left.to_string(),
+            Status::Unused => format!("{left}; {hint}"),
+            Status::Resumable | Status::InUse | _ => left.to_string(),
         });
         session.print_notices(notes)?;
         let report = report?;
@@ -178,7 +178,7 @@ impl Shown<'_> {
 
 impl CheckOptions {
     /// Returns the options of the library.
-    pub(crate) fn options(&self, session: &Session) -> anyhow::Result<Options> {
+    pub(crate) fn options(&self, session: &Session) -> anyhow::Result<Checks> {
         let mut rules = Vec::new();
         for id in &self.rules {
             let Some(rule) = Rule::find(id) else {
@@ -188,7 +188,7 @@ impl CheckOptions {
             };
             rules.push(rule);
         }
-        Ok(Options {
+        Ok(Checks {
             level: Depth::from_number(self.level).unwrap_or(Depth::Pyramid),
             rules,
             strict: self.strict,
@@ -202,14 +202,14 @@ impl CheckOptions {
 /// Returns how many fragments and ids fit into the memory limit.
 pub(crate) fn max_kept_items(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
-    by_memory.unwrap_or(Options::default().max_kept_items)
+    by_memory.unwrap_or(Checks::default().max_kept_items)
 }
 
 /// Validates the store at `address`; a store that does not open gives a report as well.
 pub(crate) async fn look(
     session: &Session,
     address: &str,
-    options: &Options,
+    options: &Checks,
 ) -> anyhow::Result<Report> {
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
@@ -203,7 +204,7 @@ impl<'a> Text<'a> {
             .bytes()
             .position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
         let number = &rest[..end.unwrap_or(rest.len())];
-        if !is_number(number.as_bytes()) {
+        if serde_json::from_str::<IgnoredAny>(number).is_err() {
             let found: String = rest.chars().take(12).collect();
             return self.here().refuse(Class::Encoding, "a number", format!("{found:?}"));
         }
@@ -278,58 +279,33 @@ impl<'a> Text<'a> {
         &mut self,
         mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<()>,
     ) -> Result<()> {
-        self.expect_byte(b'{')?;
-        if self.take_if(b'}') {
-            return Ok(());
-        }
-        loop {
-            let key = self.read_key()?;
-            member(key, self)?;
-            if !self.take_if(b',') {
-                return self.expect_byte(b'}');
-            }
-        }
+        self.read_list([b'{', b'}'], |text| {
+            let key = text.read_key()?;
+            member(key, text)
+        })
     }
 
     /// Reads an array. Calls `item` for each item; it must read the item.
-    pub(crate) fn read_items(
+    pub(crate) fn read_items(&mut self, item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.read_list([b'[', b']'], item)
+    }
+
+    fn read_list(
         &mut self,
+        [open, close]: [u8; 2],
         mut item: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        self.expect_byte(b'[')?;
-        if self.take_if(b']') {
+        self.expect_byte(open)?;
+        if self.take_if(close) {
             return Ok(());
         }
         loop {
             item(self)?;
             if !self.take_if(b',') {
-                return self.expect_byte(b']');
+                return self.expect_byte(close);
             }
         }
     }
-}
-
-/// Checks the grammar of numbers, such as `-12.5e+3`.
-fn is_number(text: &[u8]) -> bool {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let digit_count = digits(text);
-    if digit_count == 0 || (digit_count > 1 && text.starts_with(b"0")) {
-        return false;
-    }
-    let mut rest = &text[digit_count..];
-    if let Some(after) = rest.strip_prefix(b".") {
-        let part = digits(after);
-        if part == 0 {
-            return false;
-        }
-        rest = &after[part..];
-    }
-    if let [b'e' | b'E', after @ ..] = rest {
-        let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
-        return !after.is_empty() && digits(after) == after.len();
-    }
-    rest.is_empty()
 }
 
 /// Formats an object or an array as one line of text: `{"k": [1, 2]}`.

@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use serde_json::json;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{Bounds, Bytes, FilePlace, RandomFile, ReadOptions, Reader, RecordNumbers};
+use zvf_formats::{Bytes, Extents, FilePlace, FileReader, RandomFile, ReadOptions, RecordNumbers};
 
 use crate::las::read::chunks::{Chunk, Compression};
 use crate::las::read::header::LasHeader;
 use crate::las::read::points::PointReader;
-use crate::las::read::{BoundsFilter, LasFile};
+use crate::las::read::read_points;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let mut source = RandomFile::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let octree = Octree::read(&las, &mut source)?;
@@ -33,10 +33,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         return source.spot("EVLR copc 1000").refuse(Class::CountMismatch, expected, sum);
     }
     let points = PointReader::from_chunks(compression, nodes);
-    let file = LasFile::new(las, source, points, options)?;
-    let filter = options.bounds.clone().map(BoundsFilter);
-    let record = ("copc".to_owned(), octree.to_record());
-    Ok(file.into_reader(filter, Some(sum), Some(record)))
+    let Octree { corner, side, spacing, .. } = octree;
+    let record = json!({ "corner": corner, "side": side, "spacing": spacing });
+    read_points(&las, source, points, options, Some(record))
 }
 
 /// The cube, the spacing and the root page of an octree.
@@ -74,10 +73,6 @@ impl Octree {
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
     }
 
-    fn to_record(&self) -> serde_json::Value {
-        json!({ "corner": self.corner, "side": self.side, "spacing": self.spacing })
-    }
-
     /// Returns the coarsest level whose spacing reaches the requested resolution.
     fn deepest_level(&self, options: &ReadOptions) -> i32 {
         let Some(resolution) = options.resolution.filter(|spacing| *spacing > 0.0) else {
@@ -88,7 +83,7 @@ impl Octree {
             .unwrap_or(MAX_LEVEL)
     }
 
-    fn is_selected(&self, key: CellKey, deepest: i32, bounds: Option<&Bounds>) -> bool {
+    fn is_selected(&self, key: CellKey, deepest: i32, bounds: Option<&Extents>) -> bool {
         let [level, x, y, z] = key;
         let side = self.side / 2_f64.powi(level);
         let mut corner = self.corner;
@@ -190,7 +185,7 @@ const MAX_LEVEL: i32 = 30;
 #[cfg(test)]
 mod tests {
 
-    use zvf_formats::{Bounds, Input, ReadOptions};
+    use zvf_formats::{Extents, Input, ReadOptions};
 
     use crate::COPC;
     use crate::shared::golden::{Collected, check_broken, check_good, folder, read_expected};
@@ -213,7 +208,7 @@ mod tests {
     fn filters_nodes_by_box_and_spacing() {
         for (name, facts) in read_expected("copc")["files"].as_object().unwrap() {
             let numbers = |side: &str| serde_json::from_value(facts["box"][side].clone()).unwrap();
-            let bounds = Some(Bounds { min: numbers("min"), max: numbers("max") });
+            let bounds = Some(Extents { min: numbers("min"), max: numbers("max") });
             let options = ReadOptions { bounds, ..ReadOptions::default() };
             let all = Collected::read(&folder("copc").join(name), &options).unwrap();
             assert_eq!(facts["box"]["points_inside"], all.rows(), "{name}");

@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_formats::{FLOAT64, RandomFile, new_column, owner_at, value_places};
+use zvf_formats::{Extents, FLOAT64, RandomFile, new_column, owner_at, value_places};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::las::Grid;
@@ -37,6 +37,16 @@ impl PointReader {
 
     pub(crate) fn from_chunks(compression: Compression, chunks: Vec<Chunk>) -> Self {
         Self::Compressed { compression, chunks: chunks.into_iter(), decoder: None }
+    }
+
+    /// Returns the number of points, before the first are read.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Plain { remaining, .. } => *remaining,
+            Self::Compressed { chunks, .. } => {
+                chunks.as_slice().iter().map(|chunk| chunk.points).sum()
+            }
+        }
     }
 
     /// Reads the next records, at most `rows`. Returns none at the end.
@@ -75,6 +85,12 @@ pub(crate) struct PointSchema {
 }
 
 impl PointSchema {
+    /// Returns the records of points in a box.
+    pub(crate) fn filter_records(&self, records: &[u8], bounds: &Extents) -> Vec<u8> {
+        let is_inside = |record: &&[u8]| bounds.contains(&self.grid.position(record));
+        records.chunks_exact(self.record_bytes).filter(is_inside).flatten().copied().collect()
+    }
+
     /// Decodes whole records into a batch.
     pub(crate) fn decode_batch(&self, records: &[u8]) -> Result<Batch> {
         let mut batch =

@@ -2,11 +2,11 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_formats::cannot_hold;
+use zvf_formats::{cannot_hold, count_u32};
 
 use crate::las::Grid;
-use crate::las::write::encode::Summary;
-use crate::las::write::schema::{Schema, put_bytes, truncate_text};
+use crate::las::write::LasWriter;
+use crate::las::write::schema::{put_bytes, truncate_text};
 
 /// A variable-length record, before the points (VLR) or after them (EVLR).
 #[derive(Clone, Debug)]
@@ -57,20 +57,6 @@ impl OutRecord {
     }
 }
 
-/// The contents of a LAS header.
-#[derive(Clone, Debug)]
-pub(crate) struct Head<'a> {
-    pub(crate) schema: &'a Schema,
-    pub(crate) grid: &'a Grid,
-    pub(crate) summary: &'a Summary,
-    pub(crate) encoding: u16,
-    pub(crate) compressed: bool,
-    pub(crate) vlrs: u32,
-    pub(crate) points_at: u32,
-    /// The offset of the EVLRs, and their number.
-    pub(crate) evlrs: (u64, u32),
-}
-
 /// Returns the size of the header of version 1.`minor`.
 pub(crate) const fn header_bytes(minor: u8) -> u16 {
     match minor {
@@ -80,9 +66,12 @@ pub(crate) const fn header_bytes(minor: u8) -> u16 {
     }
 }
 
-impl Head<'_> {
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let (schema, summary) = (self.schema, self.summary);
+impl LasWriter<'_> {
+    /// Encodes the header. `evlrs` are the offset and the number of the records behind the points.
+    pub(crate) fn encode_header(&self, grid: &Grid, evlrs: (u64, u32)) -> Result<Vec<u8>> {
+        let (schema, summary) = (&self.schema, &self.summary);
+        let vlrs = count_u32(self.vlrs.len(), "LAS", "records")?;
+        let compressed = if self.chunks.is_some() { 0x80 } else { 0 };
         let size = header_bytes(schema.minor);
         let mut raw = vec![0; usize::from(size)];
         let fields: [(usize, &[u8]); 10] = [
@@ -93,8 +82,8 @@ impl Head<'_> {
             (58, b"zvf"),
             (94, &size.to_le_bytes()),
             (96, &self.points_at.to_le_bytes()),
-            (100, &self.vlrs.to_le_bytes()),
-            (104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]),
+            (100, &vlrs.to_le_bytes()),
+            (104, &[schema.point_format | compressed]),
             (105, &schema.record_bytes.to_le_bytes()),
         ];
         fields.into_iter().for_each(|(at, bytes)| put_bytes(&mut raw, at, bytes));
@@ -112,8 +101,8 @@ impl Head<'_> {
         for axis in 0..3 {
             let (eight, sixteen) = (axis * 8, axis * 16);
             for (at, value) in [
-                (131 + eight, self.grid.scales[axis]),
-                (155 + eight, self.grid.offsets[axis]),
+                (131 + eight, grid.scales[axis]),
+                (155 + eight, grid.offsets[axis]),
                 (179 + sixteen, bound(summary.max[axis])),
                 (187 + sixteen, bound(summary.min[axis])),
             ] {
@@ -121,13 +110,13 @@ impl Head<'_> {
             }
         }
         if schema.minor == 4 {
-            put_bytes(&mut raw, 235, &self.evlrs.0.to_le_bytes());
-            put_bytes(&mut raw, 243, &self.evlrs.1.to_le_bytes());
+            put_bytes(&mut raw, 235, &evlrs.0.to_le_bytes());
+            put_bytes(&mut raw, 243, &evlrs.1.to_le_bytes());
             put_bytes(&mut raw, 247, &summary.count.to_le_bytes());
             for (at, n) in (255..).step_by(8).zip(summary.by_return) {
                 put_bytes(&mut raw, at, &n.to_le_bytes());
             }
         }
-        raw
+        Ok(raw)
     }
 }

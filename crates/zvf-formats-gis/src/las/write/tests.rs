@@ -1,7 +1,7 @@
 //! Tests of the LAS writer by round trips.
 
 use zvf_error::Result;
-use zvf_formats::{Input, ReadOptions, Spec, Target, WriteOptions};
+use zvf_formats::{FormatOptions, Input, ReadOptions, Spec, Target};
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -34,7 +34,7 @@ fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
 
 fn convert(input: Input, format: &'static Spec) -> Result<Vec<u8>> {
     let reader = open(input, None, &ReadOptions::default())?;
-    Ok(crate::shared::convert(reader, format, &WriteOptions::default())?.0)
+    Ok(crate::shared::convert(reader, format, &FormatOptions::default())?.0)
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn header(batch: &Batch) -> Header {
     Header::from_batch(batch, ["x", "y", "z"].map(str::to_owned).to_vec())
 }
 
-fn write_cloud(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>)> {
+fn write_cloud(batch: &Batch, options: &FormatOptions) -> Result<(Vec<u8>, Vec<String>)> {
     let header = header(batch);
     let mut out = Vec::new();
     let mut writer = create(&LAS, Target::stream(&mut out), options)?;
@@ -108,28 +108,30 @@ fn write_cloud(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<St
 #[test]
 fn the_scale_keeps_decimals() {
     let points = [[0.1, -2.25, 1000.001], [123.456, 7.0, 0.0]];
-    let (bytes, losses) = write_cloud(&cloud(&points), &WriteOptions::default()).unwrap();
+    let (bytes, losses) = write_cloud(&cloud(&points), &FormatOptions::default()).unwrap();
     let (_, rows) = rows(Input::reader(std::io::Cursor::new(bytes)));
     for (row, point) in rows.iter().zip(points) {
         assert_eq!(row[..24], *point.map(f64::to_le_bytes).concat());
     }
     assert!(losses.is_empty(), "{losses:?}");
     let (_, losses) =
-        write_cloud(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
+        write_cloud(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &FormatOptions::default())
+            .unwrap();
     assert!(losses[0].starts_with("1 coordinate moved by up to "), "{losses:?}");
 }
 
 #[test]
 fn refuses_values_that_a_point_cannot_hold() {
-    let error = write_cloud(&cloud(&[[f64::NAN, 0.0, 0.0]]), &WriteOptions::default()).unwrap_err();
+    let error =
+        write_cloud(&cloud(&[[f64::NAN, 0.0, 0.0]]), &FormatOptions::default()).unwrap_err();
     assert!(error.to_string().contains("LAS cannot hold"), "{error}");
-    let mut options = WriteOptions::default();
+    let mut options = FormatOptions::default();
     options.extra.insert("las.scale".into(), 0.001.into());
     let error = write_cloud(&cloud(&[[1e9, 0.0, 0.0]]), &options).unwrap_err().to_string();
     assert!(error.contains("1000000000 on axis 0 with scale Some(0.001)"), "{error}");
     let column = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![16].into()).unwrap();
     let batch = cloud(&[[0.0; 3]]).with_field(Field::new("return_number", column)).unwrap();
-    let error = write_cloud(&batch, &WriteOptions::default()).unwrap_err().to_string();
+    let error = write_cloud(&batch, &FormatOptions::default()).unwrap_err().to_string();
     assert!(error.contains("16 in \"return_number\", which is from 0 to 15"), "{error}");
 }
 
@@ -143,7 +145,7 @@ fn objects_and_any_columns_are_extra_bytes() {
         .unwrap()
         .with_vertex_objects(vec![Some(ObjectId(1 << 40)), None])
         .unwrap();
-    let (bytes, _) = write_cloud(&batch, &WriteOptions::default()).unwrap();
+    let (bytes, _) = write_cloud(&batch, &FormatOptions::default()).unwrap();
     let reader =
         open(Input::reader(std::io::Cursor::new(bytes)), None, &ReadOptions::default()).unwrap();
     let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
@@ -157,12 +159,12 @@ fn refuses_options_that_are_none() {
     let table: [(&str, serde_json::Value); 3] =
         [("las.version", "2.0".into()), ("las.point_format", 300.into()), ("las.scale", 0.into())];
     for (name, value) in table {
-        let mut options = WriteOptions::default();
+        let mut options = FormatOptions::default();
         options.extra.insert(name.into(), value);
         let error = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap_err().to_string();
         assert!(error.starts_with(&format!("Unsupported, LAS cannot hold {name} of ")), "{error}");
     }
-    let mut options = WriteOptions::default();
+    let mut options = FormatOptions::default();
     options.extra.insert("las.version".into(), "1.2".into());
     let (_, losses) = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap();
     assert_eq!(losses, ["version 1.2 becomes 1.4: point format 6 needs it"]);
@@ -170,7 +172,7 @@ fn refuses_options_that_are_none() {
 
 #[test]
 fn a_version_may_be_a_number() {
-    let mut options = WriteOptions::default();
+    let mut options = FormatOptions::default();
     options.extra.insert("las.version".into(), 1.3_f64.into());
     options.extra.insert("las.point_format".into(), 0.into());
     let (bytes, losses) = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap();
@@ -185,7 +187,7 @@ fn long_records_are_dropped_before_version_4() {
     let record = serde_json::json!({"vlrs": [{"user_id": "other", "record_id": 7, "hex": hex}]});
     header.records.push(("las".to_owned(), record));
     let list_losses = |version: &str| {
-        let mut options = WriteOptions::default();
+        let mut options = FormatOptions::default();
         options.extra.insert("las.version".into(), version.into());
         options.extra.insert("las.point_format".into(), 0.into());
         let mut out = Vec::new();
@@ -205,7 +207,7 @@ fn long_records_are_dropped_before_version_4() {
 fn refuses_more_descriptions_than_a_record_holds() {
     let column = Column::new("uint16".parse::<Dtype>().unwrap(), 400, vec![0; 800].into()).unwrap();
     let batch = cloud(&[[0.0; 3]]).with_field(Field::new("many", column)).unwrap();
-    let error = write_cloud(&batch, &WriteOptions::default()).unwrap_err().to_string();
+    let error = write_cloud(&batch, &FormatOptions::default()).unwrap_err().to_string();
     assert!(error.contains("a record \"LASF_Spec\" 4 of 76800 bytes"), "{error}");
 }
 
@@ -214,7 +216,7 @@ fn says_that_long_names_are_cut() {
     let column = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![7].into()).unwrap();
     let field = Field::new("a name of more than thirty-two bytes", column);
     let batch = cloud(&[[0.0; 3]]).with_field(field).unwrap();
-    let (_, losses) = write_cloud(&batch, &WriteOptions::default()).unwrap();
+    let (_, losses) = write_cloud(&batch, &FormatOptions::default()).unwrap();
     assert!(losses[0].starts_with("1 names and descriptions of attributes are cut"), "{losses:?}");
 }
 

@@ -25,14 +25,7 @@ pub(crate) struct Document<'a> {
 pub(crate) struct DracoMesh {
     /// The vertices of all faces; `None` of a point cloud.
     pub(crate) faces: Option<Vec<u32>>,
-    attributes: Vec<(String, Column)>,
-}
-
-impl DracoMesh {
-    pub(crate) fn attribute(&self, name: &str) -> Option<Column> {
-        let found = self.attributes.iter().find(|(key, _)| key == name);
-        found.map(|(_, values)| values.clone())
-    }
+    pub(crate) attributes: Vec<(String, Column)>,
 }
 
 impl<'a> Document<'a> {
@@ -57,12 +50,8 @@ impl<'a> Document<'a> {
         let mut document = Self { file, json, buffers, max_zero_bytes, max_draco_bytes };
         let version = document.json["asset"]["version"].as_str().unwrap_or("2.0");
         if !version.starts_with("2.") {
-            let found = format!("{version:?}");
-            return file.spot("asset.version").refuse(
-                Class::UnsupportedVersion,
-                "version 2",
-                found,
-            );
+            let spot = file.spot("asset.version");
+            return spot.refuse(Class::UnsupportedVersion, "version 2", format!("{version:?}"));
         }
         let count = document.array("buffers").len();
         for at in 0..count {
@@ -266,19 +255,15 @@ impl<'a> Document<'a> {
     /// Decodes the Draco stream of a primitive. Its attributes get the names of the primitive.
     pub(crate) fn decode_draco(&self, extension: &Json, place: &str) -> Result<DracoMesh> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
-        let limits = zvf_formats::draco::Limits::from_memory(self.max_draco_bytes);
+        let limits = zvf_formats::draco::Caps::from_memory(self.max_draco_bytes);
         let stream = zvf_formats::draco::decode(bytes, &limits).map_err(|fault| {
             let spot = self.file.spot(format!("{place}, Draco"));
             spot.error(fault.class, fault.expected, fault.found)
         })?;
         let mut attributes = Vec::new();
         for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
-            let found = as_index(id).and_then(|id| {
-                stream
-                    .attributes
-                    .iter()
-                    .find(|attribute| usize::try_from(attribute.id).is_ok_and(|found| found == id))
-            });
+            let has_id = |found: u32| id.as_u64() == Some(found.into());
+            let found = stream.attributes.iter().find(|attribute| has_id(attribute.id));
             let expected = format_args!("attribute {id} in the stream");
             let place = format!("{place}, Draco");
             let found = self.file.spot(place).need(found, Class::NotFound, expected, "none")?;

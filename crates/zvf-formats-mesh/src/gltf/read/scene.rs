@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
 use zvf_format::Class;
-use zvf_formats::Affine;
+use zvf_formats::{Affine, json_items};
 
 use crate::gltf::read::accessor::{Document, as_index, member};
 
@@ -67,16 +67,15 @@ fn read_numbers<const N: usize>(
 
 /// A node with a mesh, and its world matrix.
 #[derive(Debug)]
-pub(crate) struct MeshNode {
-    pub(crate) name: String,
+pub(crate) struct MeshNode<'a> {
+    pub(crate) json: &'a Json,
     pub(crate) mesh: usize,
     pub(crate) matrix: Matrix,
-    pub(crate) extras: Json,
 }
 
 impl Document<'_> {
     /// Lists the contents of the document that the reader drops.
-    pub(crate) fn list_left_out(&self, mesh_nodes: &[MeshNode]) -> Vec<String> {
+    pub(crate) fn list_left_out(&self, mesh_nodes: &[MeshNode<'_>]) -> Vec<String> {
         let dropped_keys = ["materials", "textures", "skins", "animations", "cameras"];
         let mut notes: Vec<String> = dropped_keys
             .iter()
@@ -100,7 +99,7 @@ impl Document<'_> {
 }
 
 /// Lists the nodes with a mesh of the default scene, or of the first, depth first.
-pub(crate) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> {
+pub(crate) fn list_mesh_nodes<'a>(document: &'a Document<'_>) -> Result<Vec<MeshNode<'a>>> {
     let nodes = document.array("nodes");
     let scene = member(&document.json, "scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");
@@ -118,7 +117,7 @@ pub(crate) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> 
     push_children(&mut stack, &scene["nodes"], IDENTITY);
     let mut mesh_nodes = Vec::new();
     while let Some((index, parent_matrix)) = stack.pop() {
-        let found = as_index(&index).and_then(|at| Some((at, nodes.get(at)?)));
+        let found = as_index(index).and_then(|at| Some((at, nodes.get(at)?)));
         let Some((at, node)) = found else {
             let expected = format!("a node below {}", nodes.len());
             return spot.refuse(Class::OutOfBounds, expected, index.to_string());
@@ -136,15 +135,17 @@ pub(crate) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> 
         let matrix = parent_matrix.multiply(&own_matrix);
         if let Some(mesh) = member(node, "mesh") {
             let mesh = spot.need(as_index(mesh), Class::OutOfBounds, "a mesh".to_owned(), mesh)?;
-            let name = node["name"].as_str().unwrap_or_default().to_owned();
-            mesh_nodes.push(MeshNode { name, mesh, matrix, extras: node["extras"].clone() });
+            mesh_nodes.push(MeshNode { json: node, mesh, matrix });
         }
         push_children(&mut stack, &node["children"], matrix);
     }
     Ok(mesh_nodes)
 }
 
-fn push_children(stack: &mut Vec<(Json, Matrix)>, children: &Json, parent_matrix: Matrix) {
-    let children = children.as_array().into_iter().flatten().rev();
-    stack.extend(children.map(|child| (child.clone(), parent_matrix)));
+fn push_children<'a>(
+    stack: &mut Vec<(&'a Json, Matrix)>,
+    children: &'a Json,
+    parent_matrix: Matrix,
+) {
+    stack.extend(json_items(children).iter().rev().map(|child| (child, parent_matrix)));
 }

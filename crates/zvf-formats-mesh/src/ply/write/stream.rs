@@ -12,29 +12,44 @@ use std::io::{Read, Write};
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
-    FLOAT64, INT32, Opened, Scalar, ScalarSource, Spool, Table, Target, WriteOptions, cannot_hold,
-    element_vertices, elements_as_rows, from_bad_batch, narrow, neighbours, other_columns,
+    FLOAT64, INT32, NewFile, OpenedWriter, PieceWriter, Scalar, ScalarSource, Spool, Table, Target,
+    cannot_hold, element_vertices, elements_as_rows, from_bad_batch, narrow, neighbours,
+    other_columns,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::flow::{FlowReport, Piece};
 use zvf_model::{Batch, Value};
 
 use crate::ply::read::type_name;
 use crate::ply::write::{NO_AXIS, encode_vertex, property_name, property_type, write_value};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file("PLY")?;
-    Ok(Box::new(PlyWriter { out, options: options.clone(), file: None }))
+pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
+    let NewFile { target: out, options, header } = file;
+    let empty = header.empty_batch()?;
+    let table = Table::new(&empty, &header.axes);
+    let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
+    // There are two spools, a growing one takes up to twice its length, and the source needs
+    // memory too.
+    let max_held = saturating_usize(options.memory / 64);
+    let spool = || Spool::new(max_held, options.scratch.as_deref());
+    let rows = |columns| Rows { columns, spool: spool(), count: 0 };
+    let is_chain = header.kind.is_chain() && header.elements.is_none();
+    Ok(Box::new(PlyWriter {
+        out,
+        axes: header.axes.clone(),
+        width: header.positions.width(),
+        kind: header.kind,
+        vertices: rows(columns),
+        elements: rows(Vec::new()),
+        is_chain,
+        corners: if is_chain { 2 } else { 0 },
+        largest: None,
+    }))
 }
 
+/// A writer that holds the rows of a file until its header can have their counts.
 struct PlyWriter<'a> {
     out: Target<'a>,
-    options: WriteOptions,
-    file: Option<PendingFile>,
-}
-
-/// The rows of a file whose header is not written yet.
-struct PendingFile {
     axes: Vec<String>,
     width: u32, // of positions
     kind: zvf_model::Kind,
@@ -64,48 +79,8 @@ struct PlyColumn {
     decided_by: usize,
 }
 
-impl Sink for PlyWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.file = Some(PendingFile::new(header, &self.options)?);
-        Ok(())
-    }
-
+impl PieceWriter for PlyWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<()> {
-        self.file.as_mut().map_or(Ok(()), |file| file.push(piece))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        let Some(file) = self.file.take() else { return Ok(Report::default()) };
-        let report = file.write_to(&mut self.out)?;
-        self.out.flush()?;
-        Ok(report)
-    }
-}
-
-impl PendingFile {
-    fn new(header: &Header, options: &WriteOptions) -> Result<Self> {
-        let empty = header.empty_batch()?;
-        let table = Table::new(&empty, &header.axes);
-        let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
-        // There are two spools, a growing one takes up to twice its length, and the source needs
-        // memory too.
-        let max_held = saturating_usize(options.memory / 64);
-        let spool = || Spool::new(max_held, options.scratch.as_deref());
-        let rows = |columns| Rows { columns, spool: spool(), count: 0 };
-        let is_chain = header.kind.is_chain() && header.elements.is_none();
-        Ok(Self {
-            axes: header.axes.clone(),
-            width: header.positions.width(),
-            kind: header.kind,
-            vertices: rows(columns),
-            elements: rows(Vec::new()),
-            is_chain,
-            corners: if is_chain { 2 } else { 0 },
-            largest: None,
-        })
-    }
-
-    fn push(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.push_batch(&batch),
             Piece::Elements { rows, fields } => {
@@ -119,6 +94,35 @@ impl PendingFile {
         }
     }
 
+    fn finish(self: Box<Self>) -> Result<FlowReport> {
+        let Self { mut out, mut vertices, mut elements, corners, is_chain, largest, .. } = *self;
+        if let Some(row) = largest.filter(|row| *row >= vertices.count) {
+            let what = format!("an element of vertex {row}, where there are {}", vertices.count);
+            return Err(cannot_hold("PLY", what, "the input contradicts itself"));
+        }
+        writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}", vertices.count)?;
+        vertices.write_header(&mut out)?;
+        if corners > 2 {
+            writeln!(out, "element face {}", elements.count)?;
+            writeln!(out, "property list uchar int vertex_indices")?;
+            elements.write_header(&mut out)?;
+        } else if corners > 0 {
+            writeln!(out, "element edge {}", elements.count)?;
+            writeln!(out, "property int vertex1\nproperty int vertex2")?;
+            elements.write_header(&mut out)?;
+        }
+        writeln!(out, "end_header")?;
+        vertices.copy_to(0, &mut out)?;
+        let head = 4 * corners + usize::from(corners > 2);
+        elements.copy_to(head, &mut out)?;
+        out.flush()?;
+        // The report counts the elements of the input, not the edges between neighbours.
+        let elements = if is_chain { 0 } else { elements.count };
+        Ok(FlowReport { vertices: vertices.count, elements, ..FlowReport::default() })
+    }
+}
+
+impl PlyWriter<'_> {
     fn push_batch(&mut self, batch: &Batch) -> Result<()> {
         if batch.positions().width() != self.width {
             return Err(other_columns_error("positions"));
@@ -168,34 +172,6 @@ impl PendingFile {
             self.elements.push_row(&table, columns.clone(), false, row)?;
         }
         Ok(())
-    }
-
-    fn write_to(mut self, out: &mut dyn Write) -> Result<Report> {
-        let missing = self.largest.filter(|row| *row >= self.vertices.count);
-        if let Some(row) = missing {
-            let what =
-                format!("an element of vertex {row}, where there are {}", self.vertices.count);
-            return Err(cannot_hold("PLY", what, "the input contradicts itself"));
-        }
-        let vertices = self.vertices.count;
-        writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}")?;
-        self.vertices.write_header(out)?;
-        if self.corners > 2 {
-            writeln!(out, "element face {}", self.elements.count)?;
-            writeln!(out, "property list uchar int vertex_indices")?;
-            self.elements.write_header(out)?;
-        } else if self.corners > 0 {
-            writeln!(out, "element edge {}", self.elements.count)?;
-            writeln!(out, "property int vertex1\nproperty int vertex2")?;
-            self.elements.write_header(out)?;
-        }
-        writeln!(out, "end_header")?;
-        self.vertices.copy_to(0, out)?;
-        let head = 4 * self.corners + usize::from(self.corners > 2);
-        self.elements.copy_to(head, out)?;
-        // The report counts the elements of the input, not the edges between neighbours.
-        let elements = if self.is_chain { 0 } else { self.elements.count };
-        Ok(Report { vertices, elements, ..Report::default() })
     }
 }
 
@@ -281,13 +257,14 @@ impl Rows {
     fn copy_to(&mut self, head: usize, out: &mut dyn Write) -> Result<()> {
         let forms = self.forms();
         if forms.iter().all(|form| matches!(form, Form::Same(_))) {
-            return Ok(self.spool.copy_to(out)?);
+            self.spool.copy_to(out)?;
+            return Ok(());
         }
         let (mut from, mut bytes) = (self.spool.reader()?, vec![0; head]);
         for _ in 0..self.count {
             from.read_exact(&mut bytes)?;
             out.write_all(&bytes)?;
-            copy_row(&forms, &mut *from, out)?;
+            copy_row(&forms, &mut from, out)?;
         }
         Ok(())
     }
@@ -352,9 +329,9 @@ fn other_columns_error(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use zvf_formats::CollectedPieces;
+    use zvf_formats::{CollectedPieces, FormatOptions};
     use zvf_metadata::Dtype;
-    use zvf_model::flow::ElementHeader;
+    use zvf_model::flow::{ElementHeader, Header};
     use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;
@@ -367,11 +344,11 @@ mod tests {
 
     /// Writes the pieces as a stream, and all of them as one batch.
     fn write_both_ways(header: &Header, pieces: &[Piece], memory: u64) -> [Vec<u8>; 2] {
-        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let options = FormatOptions { memory, ..FormatOptions::default() };
         let mut stream = Vec::new();
-        let mut writer = open(Target::stream(&mut stream), &options).unwrap();
-        let mut collected = CollectedPieces::new(header, &WriteOptions::default(), "PLY");
-        writer.begin(header).unwrap();
+        let target = Target::stream(&mut stream);
+        let mut writer = open(NewFile { target, options: &options, header }).unwrap();
+        let mut collected = CollectedPieces::new(header, &FormatOptions::default(), "PLY");
         for piece in pieces {
             writer.write(piece.clone()).unwrap();
             collected.push(piece.clone()).unwrap();
@@ -469,8 +446,8 @@ mod tests {
             (vec![Piece::Vertices(graph(Kind::Graph, 2, 1, 1))], "positions that the header"),
         ] {
             let mut file = Vec::new();
-            let mut writer = open(Target::stream(&mut file), &WriteOptions::default()).unwrap();
-            writer.begin(&header).unwrap();
+            let (target, options) = (Target::stream(&mut file), &FormatOptions::default());
+            let mut writer = open(NewFile { target, options, header: &header }).unwrap();
             let pushed = pieces.into_iter().try_for_each(|piece| writer.write(piece));
             let error = pushed.and_then(|()| writer.finish().map(drop)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

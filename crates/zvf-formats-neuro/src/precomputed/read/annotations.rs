@@ -17,7 +17,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, nearest_f32};
 use zvf_formats::{
-    ReadOptions, Reader, RecordNumbers, UINT64, Values, VertexBuilder, json_items, new_column,
+    FileReader, ReadOptions, RecordNumbers, UINT64, Values, VertexBuilder, json_items, new_column,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Group, Header, Piece};
@@ -29,7 +29,7 @@ use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::read::{Objects, finish_objects, push_record, read_id};
 
 /// The layout of a record.
-struct Layout {
+struct RecordLayout {
     geometry: AnnotationType,
     rank: usize,
     scales: Vec<f64>,
@@ -61,7 +61,7 @@ struct Annotation {
     related: Vec<Vec<u64>>,
 }
 
-pub(crate) fn open(root: &Folder, info: &Json, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(root: &Folder, info: &Json, options: &ReadOptions) -> Result<FileReader> {
     let (layout, axes, units) = parse_layout(info)?;
     let (by_id, spatial) = (&info["by_id"], json_items(&info["spatial"]));
     let mut cells = BTreeMap::new();
@@ -109,15 +109,15 @@ pub(crate) fn open(root: &Folder, info: &Json, options: &ReadOptions) -> Result<
     let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
     let pieces = layout.build_pieces(&mut vertices, &annotations, options.batch_rows.max(1))?;
     let pieces = pieces.into_iter().chain([objects]).chain(groups).map(Ok);
-    Ok(Reader::new(header, pieces))
+    Ok(FileReader::new(header, pieces))
 }
 
-fn rank(layout: &Layout) -> u32 {
+fn rank(layout: &RecordLayout) -> u32 {
     index_u32(layout.rank) // at most 16
 }
 
 /// The layout, the names of the axes and their units.
-type LayoutAndAxes = (Layout, Vec<String>, Vec<Option<String>>);
+type LayoutAndAxes = (RecordLayout, Vec<String>, Vec<Option<String>>);
 
 fn parse_layout(info: &Json) -> Result<LayoutAndAxes> {
     let dimensions = info["dimensions"].as_object();
@@ -182,7 +182,7 @@ fn parse_layout(info: &Json) -> Result<LayoutAndAxes> {
         .map(|(at, json)| read_id(json, &format!("info relationships[{at}]")).map(str::to_owned));
     let relationships = relationships.collect::<Result<_, _>>()?;
     let rank = axes.len();
-    Ok((Layout { geometry, rank, scales, properties, relationships }, axes, units))
+    Ok((RecordLayout { geometry, rank, scales, properties, relationships }, axes, units))
 }
 
 /// Parses the labels of an enumeration. Returns `None` unless the codes are dense from 0.
@@ -212,7 +212,7 @@ fn read_level(
     root: &Folder,
     json: &Json,
     place: &str,
-    layout: &Layout,
+    layout: &RecordLayout,
     to: &mut BTreeMap<u64, Annotation>,
 ) -> Result<()> {
     let (key, folder, sharding) = open_index(root, json, place)?;
@@ -240,7 +240,7 @@ fn read_level(
     Ok(())
 }
 
-impl Layout {
+impl RecordLayout {
     /// Returns the count of numbers in the geometry of a record; 0 for polylines, whose length varies.
     fn geometry_len(&self) -> usize {
         match self.geometry {

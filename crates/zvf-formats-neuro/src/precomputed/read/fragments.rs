@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{ReadOptions, Reader, default_axes, new_column};
+use zvf_formats::{FileReader, ReadOptions, default_axes, new_column};
 use zvf_metadata::Dtype;
 use zvf_model::flow::{ElementHeader, Header, Piece};
 use zvf_model::{Batch, Column, Kind, ObjectId};
@@ -41,7 +41,7 @@ pub(crate) fn mesh_header(options: &ReadOptions) -> Result<Header> {
 }
 
 /// Reads the fragments of all objects, then yields `last`.
-pub(crate) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> Reader {
+pub(crate) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> FileReader {
     let mut pieces = Pieces {
         source,
         next: 0,
@@ -51,7 +51,7 @@ pub(crate) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> 
         faces: None,
         last: Some(last),
     };
-    Reader::from_steps(header, move || pieces.read_next())
+    FileReader::from_steps(header, move || pieces.read_next())
 }
 
 /// Reader of the pieces of a source.

@@ -8,7 +8,7 @@
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{ReadOptions, Reader, RecordNumbers, new_column};
+use zvf_formats::{FileReader, ReadOptions, RecordNumbers, new_column};
 use zvf_metadata::Dtype;
 
 use crate::precomputed::read::folder::{Folder, spot};
@@ -20,7 +20,7 @@ pub(crate) fn open(
     info: Option<&Json>,
     properties: Option<&Json>,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let mut ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
         return spot("the folder").refuse(Class::NotFound, "a file info, or files ID:0", "neither");

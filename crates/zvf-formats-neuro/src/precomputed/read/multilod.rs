@@ -18,8 +18,8 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
-use zvf_formats::draco::{Limits, Meaning, decode};
-use zvf_formats::{Affine, Notes, ReadOptions, Reader, RecordNumbers, new_column};
+use zvf_formats::draco::{Caps, Meaning, decode};
+use zvf_formats::{Affine, FileReader, Notes, ReadOptions, RecordNumbers, new_column};
 use zvf_metadata::Dtype;
 
 use crate::precomputed::read::folder::{Folder, spot};
@@ -33,7 +33,7 @@ pub(crate) fn open(
     info: &Json,
     properties: Option<&Json>,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     let mut header = mesh_header(options)?;
     let key = "vertex_quantization_bits";
     let steps = match info[key].as_u64() {
@@ -194,7 +194,7 @@ impl Fragments for MultiLod {
         let FragmentRange { key, start, size, origin, shape } = range;
         let name = format!("{key}, fragment at byte {start}");
         let bytes = self.objects.folder.read_range(key, *start, *size)?;
-        let limits = Limits::from_memory(self.objects.folder.memory());
+        let limits = Caps::from_memory(self.objects.folder.memory());
         let stream = decode(&bytes, &limits).map_err(|error| {
             let expected = format!("a Draco stream: {}", error.expected);
             spot(&format!("{name}, byte {}", error.byte)).error(error.class, expected, error.found)

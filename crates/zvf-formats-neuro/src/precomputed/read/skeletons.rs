@@ -12,8 +12,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
-    Affine, NamedValues, ReadOptions, Reader, RecordField, RecordNumbers, Values, VertexBuilder,
-    default_axes, json_items, record_bytes, row_number,
+    Affine, FileReader, NamedValues, ReadOptions, RecordField, RecordNumbers, Values,
+    VertexBuilder, default_axes, json_items, record_bytes, row_number,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{ElementHeader, Piece};
@@ -29,7 +29,7 @@ pub(crate) fn open(
     info: &Json,
     properties: Option<&Json>,
     options: &ReadOptions,
-) -> Result<Reader> {
+) -> Result<FileReader> {
     if info.get("annotation_type").is_some() {
         let found = "that of skeletons, and an annotation_type";
         return spot("info @type").refuse(Class::BadTag, "neuroglancer_annotations_v1", found);
@@ -68,7 +68,7 @@ pub(crate) fn open(
     let last = Some(describe_segments(&ids, Some(info), properties, &mut header)?);
     let batch_rows = options.batch_rows.max(1);
     let mut pieces = Pieces { objects, layout, vertices, next: 0, last, batch_rows };
-    Ok(Reader::from_steps(header, move || pieces.read_next()))
+    Ok(FileReader::from_steps(header, move || pieces.read_next()))
 }
 
 fn parse_attributes(info: &Json) -> Result<Vec<RecordField>> {

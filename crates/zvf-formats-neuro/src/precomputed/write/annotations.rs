@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::{cannot_hold, count_u32, counted_loss, json_items};
-use zvf_model::{Field, Kind, Value};
-use zvf_precomputed::encode::scatter;
+use zvf_model::{Extent, Field, Kind, Value};
+use zvf_precomputed::encode::{encode_annotations, scatter};
 
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::write::sharded::Index;
@@ -275,12 +275,10 @@ fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<St
     all
 }
 
-/// Encodes the records of `ids`, and then the ids.
+/// Encodes the records of `ids`, which are all there, and then the ids.
 fn encode_list(ids: &[u64], records: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
-    let mut bytes = (ids.len() as u64).to_le_bytes().to_vec();
-    bytes.extend(ids.iter().filter_map(|id| records.get(id)).flatten());
-    bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
-    bytes
+    let listed: Vec<(u64, &Vec<u8>)> = ids.iter().map(|id| (*id, &records[id])).collect();
+    encode_annotations(&listed)
 }
 
 /// The cells of the spatial index.
@@ -295,28 +293,25 @@ struct Grid {
 impl Grid {
     fn new(objects: &Objects, extra: Option<&Extra>) -> Self {
         let axes = objects.header.axes.len();
-        let (mut low, mut high) = (vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]);
+        let nothing = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
+        let mut all = nothing.clone();
         let mut boxes = BTreeMap::new();
         for (id, rows) in &objects.rows {
-            let mut bounds = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
+            let mut bounds = nothing.clone();
             for row in rows {
-                for axis in 0..axes {
+                let [low, high] = &mut bounds;
+                for (axis, (low, high)) in low.iter_mut().zip(high).enumerate() {
                     let x = objects.lengths.round_coordinate(objects.batch.positions(), *row, axis);
-                    bounds[0][axis] = bounds[0][axis].min(x);
-                    bounds[1][axis] = bounds[1][axis].max(x);
-                    low[axis] = low[axis].min(x);
-                    high[axis] = high[axis].max(x);
+                    (*low, *high) = (low.min(x), high.max(x));
                 }
             }
             if let Some(extra) = extra {
                 extra.extend_box(objects, *id, &mut bounds);
-                for axis in 0..axes {
-                    low[axis] = low[axis].min(bounds[0][axis]);
-                    high[axis] = high[axis].max(bounds[1][axis]);
-                }
             }
+            all = Extent::union(all, bounds.clone());
             boxes.insert(*id, bounds);
         }
+        let [mut low, mut high] = all;
         for (low, high) in low.iter_mut().zip(&mut high) {
             if !low.is_finite() || !high.is_finite() {
                 (*low, *high) = (0.0, 1.0);

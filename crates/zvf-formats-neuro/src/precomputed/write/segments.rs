@@ -7,7 +7,7 @@ use serde_json::json;
 use zvf_error::{Result, join_causes};
 use zvf_formats::{cannot_hold, count_u32, fan};
 use zvf_metadata::DtypeKind;
-use zvf_precomputed::encode::{LodMesh, encode_multilod};
+use zvf_precomputed::encode::{LodMesh, encode_legacy_mesh, encode_multilod, encode_skeleton};
 
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::write::sharded::Index;
@@ -40,22 +40,16 @@ pub(crate) fn write_skeletons(
     let mut index = Index::new(folder, sharding, info);
     let links = elements_by_object(objects)?;
     for (id, rows) in objects.rows.clone() {
-        let edge_ends = &links[&id];
-        let mut bytes = Vec::new();
-        bytes.extend_from_slice(&count_vertices(rows.len())?.to_le_bytes());
-        let edges = count_u32(edge_ends.len() / 2, "precomputed", "edges of an object")?;
-        bytes.extend_from_slice(&edges.to_le_bytes());
-        for row in &rows {
-            objects.push_position(*row, &mut bytes);
-        }
-        bytes.extend(edge_ends.iter().flat_map(|end| end.to_le_bytes()));
+        let positions: Vec<f32> = rows.iter().flat_map(|row| objects.position(*row)).collect();
+        let mut values = Vec::new();
         for field in &fields {
             for row in &rows {
                 for at in 0..field.column.width() as usize {
-                    push_value(field, *row, at, &mut objects.lengths, &mut bytes);
+                    push_value(field, *row, at, &mut objects.lengths, &mut values);
                 }
             }
         }
+        let bytes = encode_skeleton(&positions, links[&id].as_chunks().0, &[values])?;
         index.push(id, &id.to_string(), bytes)?;
     }
     folder.write_json("info", &index.finish()?)
@@ -67,13 +61,9 @@ pub(crate) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<()>
     let faces = elements_by_object(objects)?;
     let width = objects.batch.elements().map_or(3, zvf_model::Elements::width);
     for (id, rows) in objects.rows.clone() {
-        let mut bytes = count_vertices(rows.len())?.to_le_bytes().to_vec();
-        for row in &rows {
-            objects.push_position(*row, &mut bytes);
-        }
-        let face_corners = &faces[&id];
-        let corners = face_corners.chunks(width).flat_map(fan).flatten();
-        bytes.extend(corners.flat_map(u32::to_le_bytes));
+        let positions: Vec<f32> = rows.iter().flat_map(|row| objects.position(*row)).collect();
+        let triangles: Vec<[u32; 3]> = faces[&id].chunks(width).flat_map(fan).collect();
+        let bytes = encode_legacy_mesh(&positions, &triangles)?;
         let name = format!("{id}:0:0");
         folder.write(&name, &bytes)?;
         folder.write_json(&format!("{id}:0"), &json!({"fragments": [name]}))?;

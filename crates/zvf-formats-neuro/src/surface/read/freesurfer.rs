@@ -17,7 +17,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    BOOL, Bytes, FLOAT64, FilePlace, INT32, ReadOptions, Reader, Spot, Values, WholeFile,
+    BOOL, Bytes, FLOAT64, FilePlace, FileReader, INT32, ReadOptions, Spot, Values, WholeFile,
     new_column, number_column, parse_f64,
 };
 use zvf_metadata::Dtype;
@@ -25,7 +25,7 @@ use zvf_model::{Categories, Column, Field, Value};
 
 use crate::surface::read::{SurfaceFile, SurfaceValues, find_no_vertex, open_files};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     open_files(bytes, options, "FreeSurfer", is_member, parse)
 }
 

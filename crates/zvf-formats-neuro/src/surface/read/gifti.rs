@@ -15,7 +15,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Element, FLOAT64, INT32, NUMBERS, RandomFile, ReadOptions, Reader, Spot,
+    ByteFault, Bytes, Element, FLOAT64, FileReader, INT32, NUMBERS, RandomFile, ReadOptions, Spot,
     Values, WholeFile, Xml, decode_base64, inflate, new_column, number_column, open_companion,
     quote_start, whole_numbers,
 };
@@ -24,7 +24,7 @@ use zvf_model::{Categories, Column, Field, Value};
 
 use crate::surface::read::{SurfaceFile, SurfaceValues, is_gifti, open_files};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let parse = |file: &WholeFile| parse(file)?.into_surface();
     open_files(bytes, options, "GIFTI", is_gifti, parse)
 }

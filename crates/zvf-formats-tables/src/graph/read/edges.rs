@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
-    Bytes, FilePlace, ReadOptions, Reader, Spot, WholeFile, open_companion, parse_f64, quote,
+    Bytes, FilePlace, FileReader, ReadOptions, Spot, WholeFile, open_companion, parse_f64, quote,
     quote_start,
 };
 
 use crate::csv::read::{TextRow, TextTable, parse_table};
 use crate::graph::read::{Attribute, Graph, ValueKind};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let nodes = find_node_table(bytes.path(), options)?;
     let file = WholeFile::read(bytes, options)?;
     let nodes = match nodes {

@@ -13,14 +13,14 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_formats::{
-    BOOL, Bytes, Element, ReadOptions, Reader, WholeFile, WholeGeometry, Xml, new_column, quote,
-    text_field,
+    BOOL, Bytes, Element, FileReader, ReadOptions, WholeFile, WholeGeometry, Xml, new_column,
+    quote, text_field,
 };
 use zvf_model::Field;
 
 use crate::graph::read::{Attribute, Graph, ValueKind};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let file = WholeFile::read(bytes, options)?;
     parse(&file)?.into_geometry(&file, options)?.into_reader("GraphML", options)
 }

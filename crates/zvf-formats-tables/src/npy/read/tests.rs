@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use zvf_formats::{BatchWriter as _, ColumnRoles, Input, ReadOptions, Reader};
+use zvf_formats::{BatchWriter as _, ColumnRoles, FileReader, Input, ReadOptions};
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
@@ -60,7 +60,7 @@ fn skips_pieces_without_reading_them() {
             let input = Input::reader(std::fs::File::open(&path).unwrap());
             open(input, Some(&NPY), &options)
         };
-        let rest = |reader: Reader| -> Vec<Vec<u8>> {
+        let rest = |reader: FileReader| -> Vec<Vec<u8>> {
             let batch = |piece| match piece {
                 Ok(Piece::Vertices(batch)) => batch.positions().bytes().to_vec(),
                 piece => panic!("{piece:?}"),

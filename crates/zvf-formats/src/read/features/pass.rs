@@ -14,7 +14,7 @@ use crate::read::features::{FeatureCell, FeatureColumns, FeatureShape, GeometryS
 use crate::read::record::VertexBuilder;
 use crate::read::roles::default_axes;
 use crate::read::values::{Values, new_column};
-use crate::read::{ReadOptions, Reader};
+use crate::read::{FileReader, ReadOptions};
 
 /// A file of features, which is read from front to back more than once.
 pub trait FeatureSource: Send + 'static {
@@ -178,7 +178,7 @@ impl FeatureTarget {
         mut self,
         mut source: impl FeatureSource,
         options: &ReadOptions,
-    ) -> Result<Reader> {
+    ) -> Result<FileReader> {
         while source.read_next(&mut self)? {}
         let notes = self.end_first_pass();
         let info = source.describe();
@@ -207,7 +207,7 @@ impl FeatureTarget {
         };
         self.pass = Pass::Rows;
         self.vertices = build_vertices(kind, width);
-        Ok(Reader::from_steps(with_units(header, info.unit), move || {
+        Ok(FileReader::from_steps(with_units(header, info.unit), move || {
             loop {
                 if let Some(piece) = self.ready.pop_front() {
                     return Ok(Some(piece));

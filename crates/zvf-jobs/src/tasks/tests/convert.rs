@@ -1,7 +1,7 @@
 //! A conversion in parts: killed, repeated, concurrent, of a changed store or changed files.
 
 use zvf_convert::Format;
-use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_convert::write::{self, FormatOptions, Target};
 use zvf_model::Kind;
 use zvf_query::{Query, Reader};
 
@@ -41,7 +41,7 @@ impl TaskFixture {
         let mut export = Export::open(&reader, query, Some(kind)).await.unwrap();
         let mut text = Vec::new();
         let target = Target::stream(&mut text);
-        let mut writer = write::open(Format::Csv, target, &WriteOptions::default()).unwrap();
+        let mut writer = write::open(Format::Csv, target, &FormatOptions::default()).unwrap();
         writer.begin(&export.header).unwrap();
         while let Some(piece) = export.next().await.unwrap() {
             writer.write(piece).unwrap();

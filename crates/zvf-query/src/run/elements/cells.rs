@@ -8,6 +8,7 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::LinkFamily;
 
+use super::LinkCell;
 use crate::run::Context;
 
 impl Context {
@@ -34,8 +35,8 @@ impl Context {
         &self,
         family: &LinkFamily,
         chunks: &[u32],
-    ) -> Result<Vec<(usize, usize)>> {
-        let mut found = Vec::new();
+    ) -> Result<Vec<LinkCell>> {
+        let (mut found, mut order) = (Vec::new(), 0..);
         for (number, segment) in family.segments().iter().enumerate() {
             let cells = match segment.cells().await {
                 // Unlisted cells cannot be found; the answer is marked as incomplete.
@@ -76,7 +77,8 @@ impl Context {
                 keyed.sort_by(|(a, _), (b, _)| a.cmp_string(b));
                 places = keyed.into_iter().map(|(_, place)| place).collect();
             }
-            found.extend(places.into_iter().map(|place| (number, place)));
+            let cell = |(place, order)| LinkCell { segment: number, place, order };
+            found.extend(places.into_iter().zip(&mut order).map(cell));
         }
         Ok(found)
     }

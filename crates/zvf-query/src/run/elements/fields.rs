@@ -42,10 +42,10 @@ impl Context {
         caching: Caching,
     ) -> Result<Vec<Option<Column>>> {
         let mut columns = Vec::with_capacity(parts.len());
-        for run in parts.chunk_by(|a, b| a.segment == b.segment) {
-            let places: Vec<usize> = run.iter().map(|part| part.place).collect();
+        for run in parts.chunk_by(|a, b| a.cell.segment == b.cell.segment) {
+            let places: Vec<usize> = run.iter().map(|part| part.cell.place).collect();
             let records: Vec<LinkRecords> = run.iter().map(|part| part.records.clone()).collect();
-            for values in attribute.values(run[0].segment, &places, &records, caching).await {
+            for values in attribute.values(run[0].cell.segment, &places, &records, caching).await {
                 columns.push(self.allow_missing(values)?.flatten());
             }
         }

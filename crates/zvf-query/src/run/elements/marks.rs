@@ -4,7 +4,7 @@ use zvf_format::num::{index_u32, saturating_u32_from_usize, saturating_usize, us
 
 use super::{CUT, Cell};
 use crate::region::Region;
-use crate::select::chain::Place;
+use crate::select::chain::Spot;
 use crate::select::inside::Test;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
@@ -37,13 +37,13 @@ impl Marks {
     }
 
     /// Returns whether a row has one of these marks; false for a missing row.
-    pub(super) fn has(&self, place: Place, marks: u8) -> bool {
+    pub(super) fn has(&self, place: Spot, marks: u8) -> bool {
         let rows = self.0.get(usize_from_u32(place.cell));
         rows.and_then(|rows| rows.get(usize_from_u32(place.row))).is_some_and(|row| row & marks > 0)
     }
 
     /// Marks a row, if it exists.
-    pub(super) fn add(&mut self, place: Place, mark: u8) {
+    pub(super) fn add(&mut self, place: Spot, mark: u8) {
         let rows = self.0.get_mut(usize_from_u32(place.cell));
         if let Some(row) = rows.and_then(|rows| rows.get_mut(usize_from_u32(place.row))) {
             *row |= mark;
@@ -97,7 +97,7 @@ impl Marks {
     pub(super) fn relevant_rows<'a>(
         &mut self,
         cells: &[Cell],
-        ends: impl Iterator<Item = &'a Place>,
+        ends: impl Iterator<Item = &'a Spot>,
     ) -> Pieces {
         ends.for_each(|end| self.add(*end, NAMED));
         let mut all = Pieces::default();
@@ -119,7 +119,7 @@ impl Marks {
 
     /// Numbers the rows of the answer, including those of `ends`, in storage order; returns the
     /// rows and their numbers. A row in several fragments is numbered once.
-    pub(super) fn number_rows(&mut self, cells: &[Cell], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
+    pub(super) fn number_rows(&mut self, cells: &[Cell], ends: &[Spot]) -> (Pieces, Vec<Numbers>) {
         ends.iter().filter(|end| end.cell != CUT).for_each(|end| self.add(*end, NAMED));
         let mut pieces = Pieces::default();
         let mut all = Vec::with_capacity(cells.len());

@@ -28,7 +28,7 @@ use super::fetch::{Chunks, Need, RowSource, check_end};
 use super::joined_columns::locations;
 use super::object_selection::is_owned;
 use super::vertices::Chunk;
-use crate::select::chain::Place;
+use crate::select::chain::Spot;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::list_runs;
@@ -40,10 +40,19 @@ use selection::KeptElements;
 pub(crate) struct Work {
     /// Chunks by their position in the table of the level, ascending.
     pub(crate) chunks: Vec<u32>,
-    /// Cells: the number of the segment, and the position in it.
-    pub(crate) cells: Vec<(usize, usize)>,
+    pub(crate) cells: Vec<LinkCell>,
     /// Cells of other work units that state which vertices have an explicit parent.
-    pub(crate) parent_cells: Vec<(usize, usize)>,
+    pub(crate) parent_cells: Vec<LinkCell>,
+}
+
+/// A link cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LinkCell {
+    pub(crate) segment: usize,
+    /// Its position in the segment.
+    pub(crate) place: usize,
+    /// Its rank in the order of elements.
+    pub(crate) order: u64,
 }
 
 /// The answer to a work unit.
@@ -59,8 +68,8 @@ pub(crate) struct ElementKeys {
     /// The locations of the stored vertices: the position of the chunk in the upper 32 bits, the
     /// row in the lower ones. The vertices of cuts follow them and have no location.
     pub(crate) places: Vec<u64>,
-    /// Segment, cell and record of each element; implicit elements are last.
-    pub(crate) elements: Vec<(u64, u64, u64)>,
+    /// The rank of the cell of each element, and its record there; implicit elements are last.
+    pub(crate) elements: Vec<(u64, u32)>,
 }
 
 impl Work {
@@ -86,18 +95,17 @@ impl Work {
 
 /// The records of one cell.
 struct Part {
-    segment: usize,
-    place: usize,
+    cell: LinkCell,
     records: LinkRecords,
     /// The ends of each record; an end in an irrelevant chunk has the cell number [`CUT`].
-    ends: Vec<Place>,
+    ends: Vec<Spot>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
 }
 
 impl Part {
     /// Returns the ends of each record.
-    fn elements(&self) -> impl Iterator<Item = &[Place]> {
+    fn elements(&self) -> impl Iterator<Item = &[Spot]> {
         self.ends.chunks_exact(self.records.width())
     }
 
@@ -233,7 +241,7 @@ impl Context {
         let batch = self.join_columns(batch, &chunks.keys, &all, None).await?;
         drop(all);
 
-        let (mut rows, mut records) = number_elements(kept, &numbers, rows);
+        let (mut rows, mut records) = number_elements(kept, self.element_width, &numbers, rows);
         drop(numbers);
         if self.kind == Kind::Skeleton {
             (rows, records) = sort_by_child(&rows, &records);
@@ -291,21 +299,20 @@ impl Context {
     async fn read_records(
         &self,
         family: Option<&LinkFamily>,
-        cells: &[(usize, usize)],
+        cells: &[LinkCell],
         caching: Caching,
     ) -> Result<Vec<Part>> {
         let Some(family) = family else { return Ok(Vec::new()) };
-        let runs = cells.chunk_by(|a, b| a.0 == b.0);
+        let runs = cells.chunk_by(|a, b| a.segment == b.segment);
         let reads = runs.map(|run| async move {
-            let places: Vec<usize> = run.iter().map(|(_, place)| *place).collect();
-            family.segments()[run[0].0].read(&places, caching).await
+            let places: Vec<usize> = run.iter().map(|cell| cell.place).collect();
+            family.segments()[run[0].segment].read(&places, caching).await
         });
         let mut parts = Vec::with_capacity(cells.len());
         let found = futures_util::future::join_all(reads).await;
-        for ((segment, place), records) in cells.iter().zip(found.into_iter().flatten()) {
+        for (cell, records) in cells.iter().zip(found.into_iter().flatten()) {
             if let Some(records) = self.allow_missing(records)? {
-                let (segment, place) = (*segment, *place);
-                parts.push(Part { segment, place, records, ends: Vec::new(), dropped: Vec::new() });
+                parts.push(Part { cell: *cell, records, ends: Vec::new(), dropped: Vec::new() });
             }
         }
         Ok(parts)
@@ -332,7 +339,7 @@ impl Context {
             };
             let numbers: Vec<u32> = part.records.chunks().iter().map(number).collect();
             let ends = (0..part.records.len()).flat_map(|record| part.records.ends(record));
-            let place = |(chunk, row): (usize, u64)| Place {
+            let place = |(chunk, row): (usize, u64)| Spot {
                 cell: numbers[chunk],
                 row: saturating_u32(row),
             };
@@ -368,11 +375,10 @@ impl Context {
 }
 
 /// Returns the identities of the elements with these `records` of `parts`.
-fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
+fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u32)> {
     let key = |source: &Option<(u32, u32)>| {
-        source.map_or((u64::MAX, 0, 0), |(part, record)| {
-            let part = &parts[usize_from_u32(part)];
-            (to_u64(part.segment), to_u64(part.place), record.into())
+        source.map_or((u64::MAX, 0), |(part, record)| {
+            (parts[usize_from_u32(part)].cell.order, record)
         })
     };
     records.iter().map(key).collect()
@@ -380,11 +386,12 @@ fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u64
 
 /// Converts the elements to rows of the answer; returns these and the records of the elements.
 fn number_elements(
-    mut kept: KeptElements,
+    kept: KeptElements,
+    width: usize,
     numbers: &[Vec<u32>],
     stored: usize,
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
-    let number = |end: &Place| {
+    let number = |end: &Spot| {
         if end.cell == CUT {
             return Some(stored + usize_from_u32(end.row));
         }
@@ -392,8 +399,8 @@ fn number_elements(
         (number != NONE).then(|| usize_from_u32(number))
     };
     let mut rows = Vec::with_capacity(kept.ends.len());
-    let mut records = std::mem::take(&mut kept.records);
-    let mut elements = kept.elements();
+    let mut records = kept.records;
+    let mut elements = kept.ends.chunks_exact(width);
     records.retain(|_| {
         elements.next().is_some_and(|ends| {
             let before = rows.len();

@@ -3,14 +3,14 @@
 use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Bounds, Column, ColumnBuilder, Kind, LinkFamily};
+use zvf_model::{Bounds, Column, Kind, LinkFamily};
 
 use super::marks::{ALLOWED, CHILD, INSIDE, Marks, NONE};
 use super::{CUT, Cell, Part};
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::run::Context;
-use crate::select::chain::{Place, Point};
+use crate::select::chain::{Point, Spot};
 use crate::select::faces::{Blend, clip_edge, clip_face, interpolate_column};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
@@ -19,9 +19,8 @@ use crate::select::pieces::{Piece, missing_row_error};
 /// The elements of the answer.
 #[derive(Default)]
 pub(super) struct KeptElements {
-    pub(super) ends: Vec<Place>,
-    /// For each element, one past its last end in `ends`.
-    stops: Vec<usize>,
+    /// The ends of each element, as many as the elements of the answer have.
+    pub(super) ends: Vec<Spot>,
     /// Part and record of each element; `None` for implicit edges.
     pub(super) records: Vec<Option<(u32, u32)>>,
     /// Vertices between stored ones, numbered after these.
@@ -33,22 +32,20 @@ impl KeptElements {
     fn with_capacity(elements: usize, width: usize) -> Self {
         Self {
             ends: Vec::with_capacity(elements * width), // of records that are in memory
-            stops: Vec::with_capacity(elements),
             records: Vec::with_capacity(elements),
             cuts: Vec::new(),
         }
     }
 
-    fn push(&mut self, ends: impl IntoIterator<Item = Place>, record: Option<(u32, u32)>) {
+    fn push(&mut self, ends: impl IntoIterator<Item = Spot>, record: Option<(u32, u32)>) {
         self.ends.extend(ends);
-        self.stops.push(self.ends.len());
         self.records.push(record);
     }
 
     /// Returns the stored rows that the vertices of cuts are interpolated from.
     pub(super) fn cut_sources(&self) -> impl Iterator<Item = Piece> + '_ {
         let places = self.cuts.iter().flat_map(|cut| cut.weights.iter());
-        places.map(|(Place { cell, row }, _)| Piece {
+        places.map(|(Spot { cell, row }, _)| Piece {
             cell: *cell,
             start: *row,
             len: 1,
@@ -64,10 +61,8 @@ impl KeptElements {
         }
         let weights = self.cuts.iter().map(|cut| cut.weights.iter().copied());
         let cuts = interpolate_column(weights, loaded, stored.dtype(), stored.width())?;
-        let mut all = ColumnBuilder::empty_like(&stored);
-        all.push_rows(&stored, 0..stored.len());
-        all.push_rows(&cuts, 0..cuts.len());
-        Ok(all.finish())
+        let rows = [0..stored.len(), 0..cuts.len()];
+        Ok(Column::pick(&[&stored, &cuts], rows.into_iter().enumerate()))
     }
 
     /// Returns for each cut the stored row with the largest weight, and its fragment.
@@ -84,17 +79,11 @@ impl KeptElements {
         nearest.map(|piece| piece.ok_or_else(missing_row_error)).collect()
     }
 
-    /// Returns the ends of each element.
-    pub(super) fn elements(&self) -> impl Iterator<Item = &[Place]> {
-        let starts = std::iter::once(0).chain(self.stops.iter().copied());
-        starts.zip(&self.stops).map(move |(start, stop)| &self.ends[start..*stop])
-    }
-
     /// Adds a vertex of a cut; returns its number. `clip` limits their number.
-    fn add_cut(&mut self, cut: Blend) -> Place {
+    fn add_cut(&mut self, cut: Blend) -> Spot {
         let row = index_u32(self.cuts.len());
         self.cuts.push(cut);
-        Place { cell: CUT, row }
+        Spot { cell: CUT, row }
     }
 }
 
@@ -126,11 +115,10 @@ impl Context {
             return;
         }
         let first_rows: Vec<Vec<u32>> = cells.iter().map(first_rows).collect();
-        let is_first = |place: &Place| {
-            first_rows[usize_from_u32(place.cell)].binary_search(&place.row).is_ok()
-        };
+        let is_first =
+            |place: &Spot| first_rows[usize_from_u32(place.cell)].binary_search(&place.row).is_ok();
         for part in parts {
-            let offsets = family.segments()[part.segment].offsets();
+            let offsets = family.segments()[part.cell.segment].offsets();
             let across = offsets.is_some_and(|offsets| !offsets.are_zero());
             for [a, b] in part.ends.as_chunks_mut::<2>().0 {
                 // The child is the end that is the first row of a fragment. If both or neither are, it is the second end of
@@ -234,10 +222,10 @@ impl ElementTest<'_> {
         let cells = self.cells;
         let is_known = |(_, cell): &(u32, &Cell)| cell.is_own && !cell.absent;
         for (at, cell) in (0_u32..).zip(cells).filter(is_known) {
-            let mut before: Option<(Place, u32)> = None;
+            let mut before: Option<(Spot, u32)> = None;
             for run in &cell.chunk.runs.list {
                 for row in run.start..run.end() {
-                    let child = Place { cell: at, row };
+                    let child = Spot { cell: at, row };
                     if let Some((parent, fragment)) = before
                         && fragment == run.fragment
                         && !self.marks.has(child, CHILD)
@@ -252,7 +240,7 @@ impl ElementTest<'_> {
     }
 
     /// Tests one element and keeps it, or its clipped pieces.
-    fn test_element(&mut self, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
+    fn test_element(&mut self, ends: &[Spot], record: Option<(u32, u32)>) -> Result<()> {
         let allowed = || ends.iter().all(|end| self.marks.has(*end, ALLOWED));
         let keep = match (self.mode, self.region) {
             (Mode::Touch, Some(region)) => {
@@ -276,7 +264,7 @@ impl ElementTest<'_> {
     }
 
     /// Returns whether a vertex is in the answer without an element, in this or another work unit.
-    fn is_in_answer(&self, end: Place) -> Result<bool> {
+    fn is_in_answer(&self, end: Spot) -> Result<bool> {
         let cell = &self.cells[usize_from_u32(end.cell)];
         if cell.is_own {
             return Ok(self.marks.has(end, INSIDE));
@@ -289,7 +277,7 @@ impl ElementTest<'_> {
     }
 
     /// Clips an element at the region and keeps the pieces inside.
-    fn clip(&mut self, region: &Region, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
+    fn clip(&mut self, region: &Region, ends: &[Spot], record: Option<(u32, u32)>) -> Result<()> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
             points[..ends.len()].iter().map(|point| &point[..self.axes]).collect();
@@ -325,7 +313,7 @@ impl ElementTest<'_> {
     }
 
     /// Loads the positions of `ends`, followed by zeros.
-    fn load(&self, ends: &[Place]) -> Result<[Point; MAX_ENDS]> {
+    fn load(&self, ends: &[Spot]) -> Result<[Point; MAX_ENDS]> {
         let mut points = [[0.0; Bounds::MAX_AXES]; MAX_ENDS];
         for (end, point) in ends.iter().zip(&mut points) {
             let loaded = self.positions[usize_from_u32(end.cell)].column(end.row);
@@ -341,7 +329,7 @@ impl ElementTest<'_> {
 }
 
 /// Returns the first run that contains a row.
-fn find_run(cells: &[Cell], place: Place) -> Option<&Piece> {
+fn find_run(cells: &[Cell], place: Spot) -> Option<&Piece> {
     cells[usize_from_u32(place.cell)].find_run(place.row)
 }
 

@@ -45,14 +45,14 @@ fn key(name: &str) -> Key {
     Key::root().join(name).unwrap()
 }
 
-async fn read(source: &Source, get: Get) -> Result<Option<String>, Class> {
+async fn read(source: &Origin, get: Get) -> Result<Option<String>, Class> {
     match source.read_many(&[get]).await.pop().unwrap() {
         Ok(found) => Ok(found.map(|found| String::from_utf8(found.bytes.to_vec()).unwrap())),
         Err(error) => Err(error.class()),
     }
 }
 
-async fn text(source: &Source, name: &str) -> Result<Option<String>, Class> {
+async fn text(source: &Origin, name: &str) -> Result<Option<String>, Class> {
     read(source, Get::object(key(name))).await
 }
 
@@ -79,10 +79,10 @@ impl Folder {
         std::fs::remove_file(self.0.path().join(name)).unwrap();
     }
 
-    async fn open(&self) -> Result<Source> {
+    async fn open(&self) -> Result<Origin> {
         let path: &Path = &self.0.path().join("s");
         let options = OpenOptions::default();
-        Source::folder(path, &Budget::new(&options))?.at_head(false, &options).await
+        Origin::folder(path, &Budget::new(&options))?.at_head(false, &options).await
     }
 }
 
@@ -94,7 +94,7 @@ const CHANGES: [Change<'static>; 4] = [
     ("f/g", None, Some("three")),
 ];
 
-async fn check_changed(source: &Source) {
+async fn check_changed(source: &Origin) {
     for (name, _, new) in CHANGES {
         assert_eq!(text(source, name).await, Ok(new.map(str::to_owned)), "{name}");
     }
@@ -187,7 +187,7 @@ async fn objects_that_a_slow_writer_put_back_are_read_from_the_staged_ones() {
     let store: Arc<dyn ObjectStore> = memory.clone();
     let remote = || {
         let backend = Backend::new(Arc::clone(&store), "x/s".into());
-        Source::Remote(Remote::new(backend, Budget::new(&options), &options))
+        Origin::Remote(Remote::new(backend, Budget::new(&options), &options))
     };
     let source = remote().at_head(true, &options).await.unwrap();
     check_changed(&source).await;

@@ -12,31 +12,31 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 
 use super::file::File;
-use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
+use super::{ByteRange, Local, LocalState, PieceFault, Room, run_blocking};
 use crate::key::Key;
 use crate::source::{GetAnswer, PartialRead, Version};
 
 /// A file whose ends were read.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
-    inner: Arc<Inner>,
+    inner: Arc<HeldState>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    shared: Arc<Shared>,
+struct HeldState {
+    shared: Arc<LocalState>,
     key: Key,
     file: File,
 }
 
-impl Drop for Inner {
+impl Drop for HeldState {
     fn drop(&mut self) {
         HELD.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Local {
-    /// Returns the file under `key`, as [`Source::begin`](crate::source::Source::begin) needs it.
+    /// Returns the file under `key`, as [`Origin::begin`](crate::source::Origin::begin) needs it.
     /// Returns `None` if it must be read in the usual way, which also classifies errors.
     pub(crate) async fn begin(
         &self,
@@ -49,7 +49,7 @@ impl Local {
     }
 }
 
-impl Shared {
+impl LocalState {
     fn begin(self: Arc<Self>, key: Key, long: u64, ends: u64) -> Option<PartialRead> {
         let file = self.dir.file(&key).ok()??;
         let piece = |range| self.piece(&file, range, false, None).ok();
@@ -69,7 +69,7 @@ impl Shared {
         }
         let ends = piece(ByteRange::At { start: 0, len: ends }).zip(piece(ByteRange::Last(ends)));
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let inner = Arc::new(Inner { shared: Arc::clone(&self), key, file }); // releases its place when dropped
+        let inner = Arc::new(HeldState { shared: Arc::clone(&self), key, file }); // releases its place when dropped
         let (head, tail) = ends?;
         Some(PartialRead::Ends(head.bytes, tail.bytes, HeldFile { inner }))
     }
@@ -91,13 +91,13 @@ impl HeldFile {
     }
 }
 
-impl Inner {
+impl HeldState {
     fn read(&self, room: &Room) -> Result<Bytes> {
         let read = match self.shared.piece(&self.file, ByteRange::All, false, Some(room)) {
             Ok(read) => read,
-            Err(Fault::Error(error)) => return Err(error),
+            Err(PieceFault::Error(error)) => return Err(error),
             // The file fits in the budget.
-            Err(Fault::NoRoom(bytes)) => {
+            Err(PieceFault::NoRoom(bytes)) => {
                 return Err(Error::limit("bytes of one read", room.bytes, bytes));
             }
         };

@@ -55,10 +55,10 @@ use zvf_map::Promise;
 
 /// An open directory; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Local(Arc<Shared>);
+pub(crate) struct Local(Arc<LocalState>);
 
 #[derive(Debug)]
-struct Shared {
+struct LocalState {
     path: PathBuf, // absolute
     dir: Dir,
     budget: Budget,
@@ -100,14 +100,14 @@ impl OpenedFolder {
 impl Local {
     /// Opens the store in the directory `path`, which must exist.
     pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self> {
-        Ok(Self(Arc::new(Shared::open(path, budget)?)))
+        Ok(Self(Arc::new(LocalState::open(path, budget)?)))
     }
 
     /// Like [`open`](Self::open), reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn open_mapped(path: &Path, budget: Budget, promise: Promise) -> Result<Self> {
         let maps = Some(maps::Maps::new(promise));
-        Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
+        Ok(Self(Arc::new(LocalState { maps, ..LocalState::open(path, budget)? })))
     }
 
     /// Returns the identity of this directory, if it was available when it was opened.
@@ -126,8 +126,8 @@ impl Local {
 
     /// Returns the directory that now has the name, read in the same way.
     pub(crate) fn reopen(&self) -> Result<Self> {
-        let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
-        Ok(Self(Arc::new(Shared {
+        let fresh = LocalState::open(&self.0.path, self.0.budget.clone())?;
+        Ok(Self(Arc::new(LocalState {
             #[cfg(all(unix, feature = "map"))]
             maps: self.0.maps.as_ref().map(maps::Maps::new_empty),
             #[cfg(unix)]
@@ -251,12 +251,12 @@ struct Room {
 }
 
 /// The reason why a piece was not read.
-enum Fault {
+enum PieceFault {
     NoRoom(u64),
     Error(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for PieceFault {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
@@ -268,7 +268,7 @@ fn fail_all(object: Object, error: &Error) -> ObjectOutcome {
     (object, outcomes)
 }
 
-impl Shared {
+impl LocalState {
     fn open(path: &Path, budget: Budget) -> Result<Self> {
         let dir = Dir::open(path).map_err(open_error)?;
         // The name is resolved again later, regardless of the working directory at that time.
@@ -300,8 +300,8 @@ impl Shared {
     fn read(&self, object: Object, room: Option<Room>) -> ReadAttempt {
         match self.outcomes(&object, room.as_ref()) {
             Ok(outcomes) => ReadAttempt::Done((object, outcomes)),
-            Err(Fault::NoRoom(bytes)) => ReadAttempt::NoRoom(object, bytes),
-            Err(Fault::Error(error)) => ReadAttempt::Done(fail_all(object, &error)),
+            Err(PieceFault::NoRoom(bytes)) => ReadAttempt::NoRoom(object, bytes),
+            Err(PieceFault::Error(error)) => ReadAttempt::Done(fail_all(object, &error)),
         }
     }
 
@@ -310,7 +310,7 @@ impl Shared {
         &self,
         object: &Object,
         room: Option<&Room>,
-    ) -> Result<Vec<Result<Option<Read>>>, Fault> {
+    ) -> Result<Vec<Result<Option<Read>>>, PieceFault> {
         let ranges = object.pieces.iter().map(|piece| piece.range);
         #[cfg(all(unix, feature = "map"))]
         if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.get(&object.key)) {
@@ -328,8 +328,8 @@ impl Shared {
         }
         let outcome = |range| match self.piece(&file, range, object.pooled, room) {
             Ok(read) => Ok(Ok(Some(read))),
-            Err(Fault::Error(error)) => Ok(Err(error)),
-            Err(no_room @ Fault::NoRoom(_)) => Err(no_room),
+            Err(PieceFault::Error(error)) => Ok(Err(error)),
+            Err(no_room @ PieceFault::NoRoom(_)) => Err(no_room),
         };
         ranges.map(outcome).collect()
     }
@@ -341,13 +341,13 @@ impl Shared {
         range: ByteRange,
         pooled: bool,
         room: Option<&Room>,
-    ) -> Result<Read, Fault> {
+    ) -> Result<Read, PieceFault> {
         let size = file.size();
         let (start, len) = part(range, size);
         let _held = match room {
             Some(room) if room.bytes >= len => None,
             _ => match self.budget.try_reserve(len)? {
-                None => return Err(Fault::NoRoom(len)),
+                None => return Err(PieceFault::NoRoom(len)),
                 held => held,
             },
         };

@@ -20,7 +20,7 @@ use futures_util::future::{Either, poll_immediate, select};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-use super::Shared;
+use super::RemoteState;
 use super::verdict::Verdict;
 use crate::clock::Instant;
 use crate::error::{backend_error, length_error, timeout_error};
@@ -46,7 +46,7 @@ impl Attempts {
     /// Returns the attempts for `key`, for a caller that has waited for an answer since `waiting`,
     /// or begins to wait now.
     pub(super) fn new(
-        shared: &Shared,
+        shared: &RemoteState,
         op: &'static str,
         key: &Key,
         waiting: Option<Instant>,
@@ -72,7 +72,7 @@ impl Attempts {
     /// Waits for the next attempt, or fails with the error of `miss`.
     pub(super) async fn retry_or_fail(
         &mut self,
-        shared: &Shared,
+        shared: &RemoteState,
         miss: AttemptError,
     ) -> Result<()> {
         self.tried += 1;
@@ -92,7 +92,7 @@ impl Attempts {
     /// Returns the result of `work`, if it arrives in time.
     pub(super) async fn run_within<T>(
         &self,
-        shared: &Shared,
+        shared: &RemoteState,
         what: &'static str,
         limit: Duration,
         work: impl Future<Output = object_store::Result<T>>,
@@ -129,7 +129,7 @@ impl Attempts {
     }
 
     /// Restarts the time limit.
-    pub(super) fn restart(&mut self, shared: &Shared) {
+    pub(super) fn restart(&mut self, shared: &RemoteState) {
         let all = shared.retry.timeouts.total;
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
@@ -147,7 +147,7 @@ impl Attempts {
     }
 
     /// Reports a request that has been running for long.
-    fn report(&self, shared: &Shared) {
+    fn report(&self, shared: &RemoteState) {
         let now = Instant::now();
         let waited = now.saturating_duration_since(self.began);
         if let (Some(reports), Some(class)) = (&shared.reports, self.last)
@@ -217,7 +217,7 @@ impl Batch {
     }
 }
 
-impl Shared {
+impl RemoteState {
     /// Returns a timer, if the runtime has timers.
     pub(super) fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
         if self.no_timers.load(Ordering::Relaxed) {

@@ -22,7 +22,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
 use super::attempts::{AttemptError, Attempts};
-use super::{Remote, Shared};
+use super::{Remote, RemoteState};
 use crate::key::Key;
 
 impl Remote {
@@ -61,7 +61,7 @@ impl Remote {
     }
 }
 
-impl Shared {
+impl RemoteState {
     /// Creates one attempt to put a file.
     async fn send_file(
         &self,

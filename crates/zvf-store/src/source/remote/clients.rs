@@ -196,7 +196,7 @@ mod tests {
     use crate::budget::Budget;
     use crate::key::Key;
     use crate::options::{OpenOptions, Timeouts};
-    use crate::source::{Get, Source};
+    use crate::source::{Get, Origin};
 
     /// Returns a server that keeps connections open, and counts them.
     fn server() -> (String, Arc<AtomicUsize>) {
@@ -222,11 +222,11 @@ mod tests {
         }
     }
 
-    fn open(address: &str, options: &OpenOptions) -> Source {
-        Source::open(address, &Budget::new(options), options).unwrap()
+    fn open(address: &str, options: &OpenOptions) -> Origin {
+        Origin::open(address, &Budget::new(options), options).unwrap()
     }
 
-    async fn read(source: &Source) {
+    async fn read(source: &Origin) {
         let get = Get::object(Key::root().child("a").unwrap());
         let got = source.read_many(&[get]).await.pop().unwrap().unwrap().unwrap();
         assert_eq!(got.bytes, "ok");

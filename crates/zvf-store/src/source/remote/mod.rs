@@ -39,7 +39,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 
 use self::attempts::{AttemptError, Attempts, Batch, Reports};
-use self::part::Part;
+use self::part::ArrivingBody;
 pub(crate) use self::put::{Created, Until, store_exists_error};
 use self::retry::Retry;
 use super::plan::{Object, Read, deliver, plan};
@@ -54,10 +54,10 @@ use crate::options::OpenOptions;
 
 /// A backend and the location of the store in it; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Remote(Arc<Shared>);
+pub(crate) struct Remote(Arc<RemoteState>);
 
 #[derive(Debug)]
-struct Shared {
+struct RemoteState {
     store: Arc<dyn ObjectStore>,
     root: Path,
     can_list: bool,
@@ -81,7 +81,7 @@ impl Remote {
     pub(crate) fn new(backend: Backend, budget: Budget, options: &OpenOptions) -> Self {
         let Backend { store, prefix, can_list } = backend;
         let seed = RandomState::new().hash_one(prefix.as_ref());
-        Self(Arc::new(Shared {
+        Self(Arc::new(RemoteState {
             store,
             root: prefix,
             can_list,
@@ -185,7 +185,7 @@ impl Remote {
     }
 }
 
-impl Shared {
+impl RemoteState {
     /// Reads the existing part of `range`; `None` if there is no object.
     async fn read(&self, key: &Key, range: ByteRange, batch: &Batch) -> Result<Option<Read>> {
         let path = self.path(key)?;
@@ -205,7 +205,7 @@ impl Shared {
         &self,
         path: &Path,
         range: ByteRange,
-        part: &mut Option<Part>,
+        part: &mut Option<ArrivingBody>,
         attempts: &mut Attempts,
     ) -> Result<Option<Read>, AttemptError> {
         if let Some(begun) = part {
@@ -328,7 +328,7 @@ impl Shared {
         found: Range<u64>,
         expected: Range<u64>,
         attempts: &mut Attempts,
-    ) -> Result<Part, AttemptError> {
+    ) -> Result<ArrivingBody, AttemptError> {
         let len = expected.end - expected.start;
         if found != expected {
             let found = found.end.saturating_sub(found.start); // as the backend says
@@ -339,7 +339,7 @@ impl Shared {
         // Waiting for the budget, and a long body, are not the store's fault.
         attempts.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
         attempts.allow_body(self.retry.timeouts.transfer(len));
-        Ok(Part {
+        Ok(ArrivingBody {
             range: expected,
             size: meta.size,
             version: Version::from_meta(&meta),
@@ -353,7 +353,7 @@ impl Shared {
     async fn receive(
         &self,
         reply: GetResult,
-        part: &mut Option<Part>,
+        part: &mut Option<ArrivingBody>,
         attempts: &Attempts,
     ) -> Result<Read, AttemptError> {
         let Some(begun) = part else { return Err(AttemptError::Length { expected: 0, found: 0 }) };

@@ -18,7 +18,7 @@ use crate::error::length_error;
 
 /// A body that is arriving, perhaps over several attempts.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ArrivingBody {
     /// The requested range.
     pub(super) range: Range<u64>,
     pub(super) size: u64,
@@ -30,7 +30,7 @@ pub(super) struct Part {
     pub(super) _held: Reservation,
 }
 
-impl Part {
+impl ArrivingBody {
     pub(super) fn next(&self) -> u64 {
         self.range.start + to_u64(self.bytes.len())
     }

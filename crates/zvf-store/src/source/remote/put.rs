@@ -30,7 +30,7 @@ use zvf_format::num::to_u64;
 use super::super::{Get, check_listed};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
-use super::{Remote, Shared};
+use super::{Remote, RemoteState};
 use crate::codec::is_joined;
 use crate::error::commit_unknown_error;
 use crate::key::Key;
@@ -305,7 +305,7 @@ impl Remote {
     }
 }
 
-impl Shared {
+impl RemoteState {
     /// Creates one attempt to put an object.
     pub(super) async fn send(
         &self,

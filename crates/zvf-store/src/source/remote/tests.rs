@@ -13,7 +13,7 @@ use zvf_format::Class;
 
 use super::*;
 use crate::options::Timeouts;
-use crate::source::Source;
+use crate::source::Origin;
 
 const BODY: &[u8] = b"0123456789";
 
@@ -55,7 +55,7 @@ async fn an_empty_last_piece_does_not_replace_the_body() {
     let budget = Budget::new(&OpenOptions::default());
     let (version, bytes) = (Version::from_size(3), BytesMut::new());
     let _held = budget.reserve(3).await.unwrap();
-    let mut part = Part { range: 0..3, size: 3, version, tag: None, bytes, _held };
+    let mut part = ArrivingBody { range: 0..3, size: 3, version, tag: None, bytes, _held };
     let body = stream::iter([Ok(Bytes::from_static(b"abc")), Ok(Bytes::new())]).boxed();
     let body_of_part = part.fill(body, &AtomicU64::new(0)).await.unwrap().unwrap();
     assert_eq!(body_of_part.unwrap(), "abc");
@@ -508,7 +508,7 @@ async fn a_backend_that_cannot_list_is_never_listed() {
     let store = Arc::new(FaultStore::new());
     let options = OpenOptions { can_list: false, ..OpenOptions::default() };
     let path = Path::from("root");
-    let source = Source::from_object_store(store.clone(), &path, &Budget::new(&options), &options);
+    let source = Origin::from_object_store(store.clone(), &path, &Budget::new(&options), &options);
     assert!(!source.can_list());
     assert_eq!(source.list(&Key::root()).await.unwrap_err().class(), Class::Unsupported);
     assert!(store.requests().is_empty());
@@ -518,8 +518,8 @@ async fn a_backend_that_cannot_list_is_never_listed() {
 #[cfg(feature = "http")]
 fn plain_http_is_never_listed() {
     let options = OpenOptions::default();
-    let source = Source::open("https://localhost:1/a", &Budget::new(&options), &options).unwrap();
-    let Source::Remote(remote) = source else { panic!("{source:?}") };
+    let source = Origin::open("https://localhost:1/a", &Budget::new(&options), &options).unwrap();
+    let Origin::Remote(remote) = source else { panic!("{source:?}") };
     assert!(!remote.can_list());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(

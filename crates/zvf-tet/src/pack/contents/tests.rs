@@ -5,12 +5,12 @@ use std::vec::Vec;
 
 use super::*;
 use crate::pack::{CellTable, Documents, cells_geometry, encode_cells, encode_documents};
-use crate::{DatasetSpec, Layout, MemoryBudget, TensorCodec, TetView};
+use crate::{DatasetSpec, MemoryBudget, TensorCodec, TetLayout, TetView};
 
 /// A file with these datasets, one raw chunk each.
 fn file(datasets: &[(&str, TileGeometry, &[u8])]) -> Vec<u8> {
     let specs: Vec<_> = datasets.iter().map(|(name, g, _)| DatasetSpec::new(name, *g)).collect();
-    let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT).unwrap();
+    let mut layout = TetLayout::new(&specs, MemoryBudget::DEFAULT).unwrap();
     let mut bytes = std::vec![0; usize::try_from(layout.prefix_len()).unwrap()];
     for (_, _, payload) in datasets {
         let offset = layout.place(TensorCodec::Raw, num::to_u64(payload.len())).unwrap();

@@ -44,9 +44,9 @@ fn plan(folder: &Path) {
     TaskPlan::new(&schema(), slices, 2, "input".into()).create(folder).unwrap();
 }
 
-fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<Tasks> {
+fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<WriteTasks> {
     let store: Arc<dyn ObjectStore> = backend.clone();
-    Tasks::in_object_store(store, "a.zv", folder, schema(), options())
+    WriteTasks::in_object_store(store, "a.zv", folder, schema(), options())
 }
 
 /// Runs every task and the last step, as a restarted process does.
@@ -57,9 +57,9 @@ async fn attempt(backend: &Arc<FaultStore>, folder: &Path) -> Result<Option<Repo
 }
 
 /// Runs every task without the last step.
-async fn run_all(tasks: &Tasks) -> Result<()> {
+async fn run_all(tasks: &WriteTasks) -> Result<()> {
     for task in tasks.all() {
-        if task.stage != Stage::Route {
+        if task.stage != Phase::Route {
             tasks.run(task).await?;
         } else if !tasks.is_done(task) {
             let slice = task.number as usize;

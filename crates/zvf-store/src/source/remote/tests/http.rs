@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use zvf_format::Class;
 
 use super::super::*;
-use crate::source::Source;
+use crate::source::Origin;
 
 /// Answers one connection after another with `replies`, and returns the request of each.
 fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
@@ -83,7 +83,7 @@ fn a_server_is_read_as_it_answers() {
     for (name, replies, get, expected, requests) in table {
         let (address, received) = server(replies);
         let options = OpenOptions::default();
-        let source = Source::open(&address, &Budget::new(&options), &options).unwrap();
+        let source = Origin::open(&address, &Budget::new(&options), &options).unwrap();
         let answer = runtime.block_on(source.read_many(&[get])).pop().unwrap();
         let answer =
             answer.map(|got| got.map(|got| String::from_utf8(got.bytes.to_vec()).unwrap()));
@@ -103,7 +103,7 @@ fn a_missing_server_is_reported() {
         format!("http://{}/", listener.local_addr().unwrap())
     };
     let options = OpenOptions::default();
-    let source = Source::open(&address, &Budget::new(&options), &options).unwrap();
+    let source = Origin::open(&address, &Budget::new(&options), &options).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let get = Get::object(Key::root().child("a").unwrap());
     let error = runtime.block_on(source.read_many(&[get])).pop().unwrap().unwrap_err();
@@ -114,7 +114,7 @@ fn a_missing_server_is_reported() {
 #[test]
 fn an_option_that_the_backend_does_not_have_is_named() {
     let options = OpenOptions::default().with_storage_option("allow_htpp", "true");
-    let error = Source::open("http://localhost/x", &Budget::new(&options), &options).unwrap_err();
+    let error = Origin::open("http://localhost/x", &Budget::new(&options), &options).unwrap_err();
     assert_eq!(
         error.to_string(),
         "InvalidArgument, storage option: expected one that this backend has, found \"allow_htpp\""
