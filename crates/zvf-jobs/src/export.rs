@@ -253,11 +253,11 @@ impl Export {
         if self.is_table {
             return;
         }
-        let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
-        for object in batch.parts().objects().iter().copied().chain(owners) {
-            // Most vertices have the owner of the vertex before them.
-            if self.objects.last() != Some(&object) && self.seen.insert(object) {
-                self.objects.push(object);
+        let owners = batch.vertex_objects().unwrap_or_default().iter().flatten();
+        let mut last = None; // most vertices have the owner of the vertex before them
+        for object in batch.parts().objects().iter().chain(owners) {
+            if last.replace(*object) != Some(*object) && self.seen.insert(*object) {
+                self.objects.push(*object);
             }
         }
     }
@@ -272,10 +272,9 @@ impl Export {
         if counts.truncated {
             self.notes.push(CUT_OFF.to_owned());
         }
-        let unknown: Vec<String> =
-            counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
-        if !unknown.is_empty() {
-            self.notes.push(format!("these objects do not exist: {}", unknown.join(", ")));
+        let ids: Vec<String> = counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
+        if !ids.is_empty() {
+            self.notes.push(format!("these objects do not exist: {}", ids.join(", ")));
         }
         if !counts.missing.is_empty() {
             let chunks = format_count(counts.missing.len(), "chunk");
