@@ -1,5 +1,5 @@
-//! What the programs of peers have in common: one request a line, one answer a line, as `serve.py`
-//! has it for scripts.
+//! The loop that the programs of peers share: it reads one request per line and writes one answer
+//! per line, as `serve.py` does for scripts.
 
 use std::error::Error;
 use std::io::Write as _;

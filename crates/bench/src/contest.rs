@@ -125,7 +125,7 @@ pub(crate) fn run_contest(
         }
         all_turns.push(first);
     }
-    // Who counts has the same count as the first who does.
+    // All contenders that count must agree with the first of them.
     let mut counter = "";
     for (Contender { name, .. }, turns) in contenders.iter().zip(&all_turns) {
         let Some(found) = turns.as_ref().ok().and_then(|turns| turns[0].count) else { continue };

@@ -108,8 +108,8 @@ pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::Streamline, floats(3, places)?).with_parts(Parts::new(offsets, ids)?)?)
 }
 
-/// Makes walks of a hundred vertices, of which each is linked to those that are one of `steps`
-/// before it; as points without links.
+/// Makes walks of a hundred vertices. Each vertex is linked to the vertices that are `steps` before
+/// it; points have no links.
 pub(crate) fn make_linked_walks(kind: Kind, count: u64, steps: &[usize]) -> anyhow::Result<Batch> {
     let walks = make_walks(count, LENGTH)?;
     let batch = Batch::new(kind, walks.positions().clone());

@@ -22,7 +22,7 @@ pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
     }
 }
 
-/// What a writer makes of its target without a fault.
+/// The result of a writer that meets no fault.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) before: Option<Tree>,

@@ -116,7 +116,7 @@ impl Stock {
     }
 }
 
-/// An array in a file, and what the library is told to write of it.
+/// An array of a file, and the request that makes the library write it.
 struct Dataset {
     name: &'static str,
     element: TensorDtype,

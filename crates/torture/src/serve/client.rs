@@ -117,7 +117,7 @@ fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
-/// What the system says when the other side has closed or reset the connection.
+/// The errors of a connection that the other side has closed or reset.
 const GONE: [ErrorKind; 3] =
     [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe, ErrorKind::ConnectionAborted];
 /// The timeout of operations that must complete at once.

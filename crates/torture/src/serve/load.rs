@@ -46,8 +46,8 @@ pub(super) fn allow_connections(conns: usize) -> String {
     format!("--max-connections {0} --max-connections-per-peer {0}", conns + 8)
 }
 
-/// Runs clients for a time, each of which repeats an exchange of its own, until one fails. Counts
-/// the exchanges, and returns how long each took.
+/// Runs clients for a time, or until one fails. Each client repeats its own exchange. Counts the
+/// exchanges, and returns how long each took.
 pub(super) fn repeat_exchanges<Exchange: FnMut(&mut Random) -> anyhow::Result<()>>(
     clients: usize,
     time: Duration,
