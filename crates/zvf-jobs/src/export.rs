@@ -21,14 +21,15 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
+use zvf_format::key::Delta;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
-    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
-    RowAttribute, header_names,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, LinkAttribute, Members,
+    ObjectId, RowAttribute, header_names,
 };
-use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
+use zvf_query::{Columns, NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::{Store, fill_item};
 
 use crate::Error;
@@ -155,6 +156,9 @@ impl Export {
 
     /// Adds objects, groups and format records to the header.
     async fn describe_rest(&mut self) -> Result<(), Error> {
+        if self.query.columns == Columns::All {
+            self.header.left_out = list_left_out(&self.level).await?;
+        }
         let fields = object_fields(&self.level, &[]).await?;
         let id_field = fields.iter().find(|field| ID_FIELDS.contains(&&*field.name));
         self.header.id_field = id_field.map(|field| field.name.to_string());
@@ -347,6 +351,42 @@ async fn begin_numbered(
     Ok((ExportStep::Numbered(Some(part), Box::new(numbered)), notes, header))
 }
 
+/// Lists what a level has that an [`Export`] of all its columns lacks.
+///
+/// # Errors
+///
+/// When the level cannot be read.
+#[boxed]
+pub async fn list_left_out(level: &LevelReader) -> Result<Vec<String>, Error> {
+    let mut left_out = Vec::new();
+    let mut columns = level.node().children("fragment_attributes").await?.names;
+    columns.retain(|name| !KEPT_COLUMNS.contains(&name.as_str()));
+    if !columns.is_empty() {
+        left_out.push(format!("columns of fragments: {}", columns.join(", ")));
+    }
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    if !kind.has_links()
+        && let Some(family) = level.links(Delta::SAME).await?
+    {
+        let attributes = family.attributes().await?;
+        let names: Vec<&str> = attributes.iter().map(LinkAttribute::name).collect();
+        match names.as_slice() {
+            [] if kind.is_chain() => {} // links follow from the order of vertices
+            [] => left_out.push(format!("links of a {kind}")),
+            names => left_out.push(format!("links of a {kind} with {}", names.join(", "))),
+        }
+    }
+    let store = level.store();
+    let first = store.root().zarr_vectors.geometry_types.first();
+    let shapes = store.nodes().dense("parametric/objects").await?;
+    if let Some(shapes) =
+        shapes.filter(|_| first.is_none_or(|first| first.as_str() == kind.token()))
+    {
+        left_out.push(format_count(shapes.len(), "parametric object"));
+    }
+    Ok(left_out)
+}
+
 /// Returns the vertices of each element, as a column of `int64`.
 fn numbers_column(elements: &Elements) -> Result<Column, Error> {
     let bytes = elements.rows().iter().flat_map(|row| to_u64(*row).to_le_bytes());
@@ -481,6 +521,8 @@ async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>,
     Ok(fields)
 }
 
+/// Columns of fragments that every writer derives from the objects.
+const KEPT_COLUMNS: [&str; 2] = ["object_id", "segment_id"];
 /// Attributes of objects that are ids in other formats.
 const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
 /// Number of objects per piece.

@@ -10,9 +10,9 @@ use object_store::ObjectStore;
 use zvf_error::Result;
 use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
-    Ome, Root, Token, Version, ZarrVectors,
+    Ome, OmeNode, Root, Token, Version, ZarrVectors,
 };
-use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
+use zvf_model::{Batch, Column, Extent, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
 
 use crate::kinds::{KindWriter, Kinds};
@@ -350,5 +350,27 @@ fn root(outcome: &Outcome, name: &str) -> Root {
         root.extras.insert("zarr_vectors_tools".to_owned(), layout);
     }
     root.user_metadata = (!schema.user_metadata.is_empty()).then(|| schema.user_metadata.clone());
+    if let Some(like) = &schema.like {
+        take_over(&mut root, like, outcome.report.vertices > 0);
+    }
     root
 }
+
+/// Adds what `like`, the root of another store, states of the whole.
+fn take_over(root: &mut Root, like: &Root, has_vertices: bool) {
+    let (block, like_block) = (&mut root.zarr_vectors, &like.zarr_vectors);
+    let found = std::mem::replace(&mut block.bounds, like_block.bounds.clone());
+    if has_vertices {
+        block.bounds = Extent::union(found, like_block.bounds.clone());
+    }
+    block.coordinate_offset.clone_from(&like_block.coordinate_offset);
+    root.user_metadata.clone_from(&like.user_metadata);
+    let further = like.extras.iter().filter(|(name, _)| *name != JOURNAL_ATTRIBUTES);
+    root.extras.extend(further.map(|(name, value)| (name.clone(), value.clone())));
+    if let Some(Ok(scene)) = like.ome() {
+        root.ome = Some(Ome { nodes: vec![OmeNode::level("0")], ..scene }.to_value());
+    }
+}
+
+/// What the journal of edits keeps in the root of one store.
+const JOURNAL_ATTRIBUTES: &str = "zvf";

@@ -16,6 +16,7 @@ use zvf::convert::format::{Attributes, MissingFormat};
 use zvf::convert::read::{self, FileReader, Input};
 use zvf::create::StoreSource;
 use zvf::export::Export;
+use zvf::model::flow::Header;
 use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
@@ -26,7 +27,7 @@ use crate::commands::inputs::Inputs;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::recorded::Recorded;
-use crate::commands::{is_remote_url, join_kinds, join_paths};
+use crate::commands::{is_remote_url, join_kinds, join_paths, note_coarser_levels};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
@@ -189,8 +190,11 @@ impl Convert {
             }
         }
         let queries = self.plan_queries(session, store, true).await?;
-        let StoreQueries { reader, query, kinds, notes } = queries;
+        let StoreQueries { reader, query, kinds, mut notes } = queries;
         let sources = StoreSource::list(&reader, &query, kinds, store);
+        if self.narrow.first_given().is_none() {
+            notes.extend(note_coarser_levels(&reader, &self.output));
+        }
         session.print_notices(notes.iter().cloned())?;
         let Self { output, dry_run, options, .. } = self;
         Create::from_sources((sources, notes), output, dry_run, *options).run(session).await
@@ -237,12 +241,13 @@ impl Convert {
     async fn convert_store(&self, session: &Session, store: &str, format: Format) -> CommandResult {
         let several = format.capabilities().several_kinds;
         let queries = self.plan_queries(session, store, several).await?;
-        let StoreQueries { reader, query, kinds, notes } = queries;
+        let StoreQueries { reader, query, kinds, mut notes } = queries;
         let progress = session.progress("reading");
         let mut sources: Vec<job::Input> = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
             let export = Export::open(&reader, query.clone(), Some(kind)).await?;
+            notes.extend(describe_unread(&export.header));
             sources.push((Box::new(export.count_expected().await?), None));
             for level in self.coarser_levels(&reader, kind)? {
                 progress.set(format!("level {level} of {store}"));
@@ -301,8 +306,7 @@ impl Convert {
             reader.with_context(|| format!("cannot read {}", join_paths(&self.inputs)))
         };
         let first = open(None, &counter)?;
-        let mut notes: Vec<String> =
-            first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
+        let mut notes: Vec<String> = describe_unread(first.header()).collect();
         let other_kinds = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
@@ -317,6 +321,11 @@ impl Convert {
             readers.into_iter().map(|reader| -> job::Input { (Box::new(reader), bytes.clone()) });
         self.write(session, (self.job(), format), (sources.collect(), notes)).await
     }
+}
+
+/// Describes what is not read of an input.
+fn describe_unread(header: &Header) -> impl Iterator<Item = String> {
+    header.left_out.iter().map(|what| format!("not read: {what}"))
 }
 
 /// Reads a coarser level of a mesh, with the size of its detail.

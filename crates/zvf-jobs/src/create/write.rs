@@ -131,6 +131,9 @@ pub(super) async fn write_at_once(
     for (_, layout) in others {
         schema = schema.with_kind(layout.header.kind)?;
     }
+    if let Some(source) = recipe.sources.first().filter(|source| source.is_whole()) {
+        schema = schema.with_root(source.reader.store().root());
+    }
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut sink = Box::new(StoreSink::new(&mut writer));
     let mut total = 0_u64; // of the kinds before
