@@ -14,7 +14,7 @@
 //! Not here: the formats (`zvf-convert`), and stores from files ([`crate::create`]).
 
 use async_recursion::async_recursion as boxed;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -27,7 +27,7 @@ use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, LinkAttribute, Members,
-    ObjectId, RowAttribute, header_names,
+    ObjectId, RowAttribute, Value, header_names,
 };
 use zvf_query::{Columns, NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::{Store, fill_item};
@@ -70,7 +70,11 @@ pub struct Export {
     is_table: bool, // without attributes of objects, and groups
     seen: HashSet<ObjectId>,
     objects: Vec<ObjectId>, // those seen, in the order in which they came
+    sentinels: Sentinels,
 }
+
+/// The numbers that stand for missing values, by attribute. A store has them too; a file cannot tell them.
+type Sentinels = BTreeMap<String, Value>;
 
 /// The next step.
 enum ExportStep {
@@ -151,6 +155,7 @@ impl Export {
             is_table,
             seen: HashSet::new(),
             objects: Vec::new(),
+            sentinels: Sentinels::new(),
         })
     }
 
@@ -159,13 +164,14 @@ impl Export {
         if self.query.columns == Columns::All {
             self.header.left_out = list_left_out(&self.level).await?;
         }
-        let fields = object_fields(&self.level, &[]).await?;
+        let sentinels = &mut self.sentinels;
+        let fields = object_fields(&self.level, &[], sentinels).await?;
         let id_field = fields.iter().find(|field| ID_FIELDS.contains(&&*field.name));
         self.header.id_field = id_field.map(|field| field.name.to_string());
         self.header.object_fields = if self.header.objects { fields } else { Vec::new() };
         if let Some(catalogue) = self.level.groups().await? {
             self.header.groups = !catalogue.is_empty();
-            self.header.group_fields = group_fields(&self.level, &[]).await?;
+            self.header.group_fields = group_fields(&self.level, &[], sentinels).await?;
         }
         for name in header_names(self.reader.store()).await?.names {
             if let Some(record) = zvf_model::header(self.reader.store(), &name).await? {
@@ -230,7 +236,8 @@ impl Export {
                     let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
                     self.stage = ExportStep::Objects(end);
                     let ids = &self.objects[start..end];
-                    if let Some((ids, fields)) = known_objects(&self.level, ids).await? {
+                    let found = known_objects(&self.level, ids, &mut self.sentinels).await?;
+                    if let Some((ids, fields)) = found {
                         return Ok(Some(Piece::Objects { ids, fields }));
                     }
                 }
@@ -239,7 +246,8 @@ impl Export {
                     let groups = groups(&self.level, &self.objects).await?;
                     if !groups.is_empty() {
                         let all: Vec<u64> = (0..).take(groups.len()).collect();
-                        let fields = group_fields(&self.level, &all).await?;
+                        let sentinels = &mut self.sentinels;
+                        let fields = group_fields(&self.level, &all, sentinels).await?;
                         return Ok(Some(Piece::Groups { groups, fields }));
                     }
                 }
@@ -306,7 +314,10 @@ impl Source for Export {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+        let sentinels = self.sentinels.iter();
+        let missing =
+            sentinels.map(|(name, x)| format!("missing values of {name:?} are written as {x}"));
+        self.notes.iter().cloned().chain(missing).collect()
     }
 }
 
@@ -445,6 +456,7 @@ fn tidy(batch: Batch) -> Batch {
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],
+    sentinels: &mut Sentinels,
 ) -> Result<Option<(Vec<ObjectId>, Vec<Field>)>, Error> {
     let Some(index) = level.objects().await? else {
         return Ok(Some((ids.to_vec(), Vec::new())));
@@ -456,29 +468,41 @@ async fn known_objects(
         return Ok(None);
     }
     let (found_objects, rows): (Vec<ObjectId>, Vec<u64>) = found_objects.into_iter().unzip();
-    Ok(Some((found_objects, object_fields(level, &rows).await?)))
+    Ok(Some((found_objects, object_fields(level, &rows, sentinels).await?)))
 }
 
 /// Reads the attributes of the objects in these rows of the index.
-async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, Error> {
+async fn object_fields(
+    level: &LevelReader,
+    rows: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     if level.objects().await?.is_none() {
         return Ok(fields);
     }
     for attribute in level.object_attributes().await? {
         if !attribute.is_derived() {
-            fields.push(read_rows(&attribute, rows).await?);
+            fields.push(read_rows(&attribute, rows, sentinels).await?);
         }
     }
     Ok(fields)
 }
 
 /// Reads rows of an attribute; absent rows become NaN if the type has it.
-async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Error> {
+async fn read_rows(
+    attribute: &RowAttribute,
+    rows: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Field, Error> {
     let values = attribute.rows(rows).await?;
     let column = values.column();
     let dtype = column.dtype();
     if values.absent_rows().is_empty() || dtype.kind != DtypeKind::Float {
+        let absent = values.absent_rows().first().map(|row| column.value(*row, 0));
+        if let Some(sentinel @ (Value::Int(_) | Value::UInt(_))) = absent {
+            sentinels.insert(attribute.name().to_owned(), sentinel);
+        }
         return Ok(attribute.field(column.clone()));
     }
     let nan = fill_item(FillValue::float(f64::NAN).fill(), dtype);
@@ -513,10 +537,14 @@ async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>,
 }
 
 /// Reads the attributes of these groups.
-async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
+async fn group_fields(
+    level: &LevelReader,
+    groups: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     for attribute in level.group_attributes().await? {
-        fields.push(read_rows(&attribute, groups).await?);
+        fields.push(read_rows(&attribute, groups, sentinels).await?);
     }
     Ok(fields)
 }

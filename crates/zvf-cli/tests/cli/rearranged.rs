@@ -143,15 +143,23 @@ fn chunks_are_divided_anew_and_answers_stay() {
     zvf(&["rewrite", "-q", &new, "--in-place", "--chunk-shape", "90"]).clean();
     assert_eq!(lines(&new), edited);
     // What other chunks cannot hold is named, and stays where it would be lost.
+    let column = |scope: &str| {
+        format!(r#"{{"op":"column.add","scope":"{scope}","name":"code","dtype":"int16","fill":7}}"#)
+    };
     let script = old.path.with_file_name("s.jsonl");
-    fs::write(&script, r#"{"op":"column.add","scope":"fragment","name":"code","dtype":"float32"}"#)
-        .unwrap();
-    zvf(&["edit", "-q", &new, "--script", script.to_str().unwrap()]).clean();
-    zvf(&["rewrite", &new, "--in-place", "--chunk-shape", "80"])
-        .refused_with(2, "columns of fragments: code");
-    let copy = format!("{new}.copy");
-    let copied = zvf(&["rewrite", &new, &copy, "--chunk-shape", "80"]);
+    let script = script.to_str().unwrap();
+    fs::write(
+        script,
+        [column("fragment"), column("object").replace(r#","fill":7"#, "")].join("\n"),
+    )
+    .unwrap();
+    zvf(&["edit", "-q", &new, "--script", script]).clean();
+    let refused = zvf(&["rewrite", &new, "--in-place", "--chunk-shape", "80"]);
+    refused.refused_with(2, "columns of fragments: code");
+    let copied = zvf(&["rewrite", &new, &format!("{new}.copy"), "--chunk-shape", "80"]);
     check_has(&copied.err, "not read: columns of fragments: code");
+    let written = zvf(&["convert", &new, &format!("{new}.trx")]);
+    check_has(&written.err, "missing values of \"code\" are written as -32768");
     zvf(&["history", "undo", &new, "--last", "4"]).clean();
     assert_eq!((lines(&new), shape(&new)), (before, serde_json::json!([35.0, 35.0, 35.0])));
 }

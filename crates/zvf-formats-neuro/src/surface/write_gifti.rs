@@ -118,13 +118,11 @@ impl GiftiFile {
                 rows.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()
             }
         };
-        let structure = match hemisphere.id {
-            0 => "CortexLeft",
-            1 => "CortexRight",
-            _ => "",
+        let meta: &[_] = match hemisphere.id {
+            0 => &[("AnatomicalStructurePrimary", "CortexLeft")],
+            1 => &[("AnatomicalStructurePrimary", "CortexRight")],
+            _ => &[],
         };
-        let meta = [("AnatomicalStructurePrimary", structure)];
-        let meta = if structure.is_empty() { &meta[..0] } else { &meta[..] };
         self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
         let corners = hemisphere.faces.as_flattened().iter().map(|row| row_number(*row));
         let corners = vertex_bytes(corners, "write it in parts")?;
@@ -157,9 +155,8 @@ impl GiftiFile {
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);
         }
-        let (kind, bytes) = match encode_column(&field.column) {
-            Some(stored) => stored,
-            None => return Ok(()), // text, listed as a loss before
+        let Some((kind, bytes)) = encode_column(&field.column) else {
+            return Ok(()); // text, listed as a loss before
         };
         let intent = if wide.is_some() { "NONE" } else { "SHAPE" };
         self.push(intent, kind, rows, wide, &meta, &bytes)

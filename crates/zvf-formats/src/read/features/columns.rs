@@ -77,7 +77,7 @@ struct ValueForms {
 }
 
 /// Builder of the column of one attribute.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct AttributeBuilder {
     name: String,
     /// The type that the file declares, if any.
@@ -93,13 +93,14 @@ struct AttributeBuilder {
 }
 
 /// How the values of a column are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StorageType {
     /// Booleans, or numbers of this type.
     Number(Dtype),
     /// Codes of `false` and `true`, -1 where missing.
     Flags,
     /// Codes of distinct texts, -1 where missing.
+    #[default]
     Labels,
 }
 
@@ -133,14 +134,8 @@ impl FeatureColumns {
         let at = self.columns.len();
         self.columns.push(AttributeBuilder {
             name: name.to_owned(),
-            declared: None,
             forms: ValueForms { missing: self.rows > 0, ..ValueForms::default() },
-            storage: StorageType::Labels,
-            labels: HashMap::new(),
-            order: Vec::new(),
-            bytes: Vec::new(),
-            rows: 0,
-            rounded: None,
+            ..AttributeBuilder::default()
         });
         self.by_name.insert(name.to_owned(), at);
         self.charge_memory(name.len() + 256)?;
