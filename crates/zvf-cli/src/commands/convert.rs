@@ -22,6 +22,7 @@ use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
 use crate::commands::destination::NewRepository;
+use crate::commands::edit::input::Input as Stdin;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{self, Job};
@@ -275,12 +276,14 @@ impl Convert {
 
     /// Writes the geometry of files.
     async fn convert_files(&self, session: &Session, format: Format) -> CommandResult {
-        let (recipe, _stop) = self.options.recipe(session)?;
+        let (mut recipe, _) = self.options.recipe(session)?;
+        recipe.write.stop = None; // no store is written, so nothing looks at the flag
         // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
+        let scratch = recipe.write.scratch.as_deref();
         let held = match is_stream {
             true => None,
-            false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
+            false => Some(Inputs::new(&self.inputs, scratch, session.interrupt()).await?),
         };
         let sizes = held.iter().flat_map(|held| &held.files).map(|file| {
             let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
@@ -292,7 +295,7 @@ impl Convert {
         let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<FileReader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files.iter().map(Input::path).collect(),
-                None => vec![Input::reader(std::io::stdin())],
+                None => vec![Input::reader(Stdin::stdin(session.interrupt()))],
             };
             let inputs = inputs.into_iter().map(|input| input.with_counter(Arc::clone(counter)));
             let inputs: Vec<Input> = inputs.collect();

@@ -161,7 +161,7 @@ impl Render {
     fn json(&self, picture: &Picture, seconds: f64) -> Value {
         json!({
             "store": self.store,
-            "file": self.output,
+            "file": self.output.display().to_string(),
             "width": picture.size().width(),
             "height": picture.size().height(),
             "points": picture.points(),

@@ -13,7 +13,7 @@ use crate::outcome::refuse;
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Select {
     /// Vertices of this object.
-    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    #[arg(long, value_name = "ID")]
     pub(crate) object: Option<i64>,
     /// Vertices of these objects.
     #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
