@@ -120,10 +120,16 @@ impl Cli {
         on_progress: Option<ProgressHook>,
         out: Output,
     ) -> CommandResult {
-        use Command::{Convert, Inspect, Query, Tensor, Validate};
         let Self { common, command } = self;
         // Reading may take long: it ends where nobody reads the output.
-        let ends = matches!(command, Inspect(_) | Query(_) | Convert(_) | Validate(_) | Tensor(_));
+        let ends = matches!(
+            command,
+            Command::Inspect(_)
+                | Command::Query(_)
+                | Command::Convert(_)
+                | Command::Validate(_)
+                | Command::Tensor(_)
+        );
         let session = Session::new(common, interrupt.clone(), on_progress, out, !ends);
         let work = async {
             match command {
