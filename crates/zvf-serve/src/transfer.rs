@@ -258,8 +258,8 @@ impl Write for SharedBuffer {
     }
 }
 
-/// The header of a note, such as what the format cannot hold.
-const NOTE: HeaderName = HeaderName::from_static("zvf-note");
+/// The header of a note, such as what the format cannot hold, or that an answer is not all.
+pub(crate) const NOTE: HeaderName = HeaderName::from_static("zvf-note");
 /// The largest number of notes: clients limit the headers of an answer.
 const MAX_NOTES: usize = 20;
 /// The memory for a file whose format is written as a whole; a larger one is refused.

@@ -40,6 +40,8 @@ fn answers_queries_in_each_format() {
     assert!(rows > 1, "{}", csv.text());
     let limited = served.get("/api/three/query?format=csv&limit=1", &[]);
     assert_eq!(limited.text().lines().count(), 2);
+    assert_eq!(limited.header("zvf-note"), Some("the answer was cut at the limit: there is more"));
+    assert_eq!(csv.header("zvf-note"), None);
     assert_eq!(served.get("/api/three/query?format=jsonl", &[]).text().lines().count(), rows - 1);
     let arrow = served.get("/api/three/query", &[]);
     assert_eq!(arrow.header("content-type"), Some("application/vnd.apache.arrow.stream"));
