@@ -131,6 +131,16 @@ impl Reader {
         })
     }
 
+    /// Lists the keys of the chunks that a query reads vertices of, in numeric order.
+    fn chunks_of(&self, query: &Query) -> PyResult<Job> {
+        let (reader, query) = (self.0.clone(), query.0.clone().vertices_only());
+        prepare(async move {
+            let chunks = reader.chunks(&query).await?;
+            let keys = chunks.iter().map(|key| key.components().to_vec());
+            Ok(outcome(keys.collect::<Vec<_>>()))
+        })
+    }
+
     /// Reads objects of a level without their vertices: those of `ids`, or all of the index; of each at most
     /// `references` fragments are listed.
     #[pyo3(signature = (level, ids=None, references=0))]
