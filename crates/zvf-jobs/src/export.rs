@@ -492,4 +492,4 @@ const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
 /// Number of objects per piece.
 const OBJECTS_OF_A_PIECE: usize = 65_536;
 /// The note on an answer that a limit truncated.
-const CUT_OFF: &str = "the answer was cut at the limit: there is more";
+pub const CUT_OFF: &str = "the answer was cut at the limit: there is more";

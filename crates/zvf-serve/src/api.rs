@@ -44,17 +44,18 @@ pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
 /// Returns the address of the viewer with this store. A question mark marks a store in one file;
 /// names need no escaping.
 pub(crate) fn page_address(store: &ServedStore) -> String {
+    format!("/view/#!{{%22store%22:{}}}", quoted_address(store))
+}
+
+fn quoted_address(store: &ServedStore) -> String {
     let end = if store.is_file() { "?pack.tet" } else { "/" };
-    format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
+    format!("%22../data/{}{end}%22", store.name)
 }
 
 /// Returns the address of the viewer with all these stores.
 pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
-    let address = |store: &Arc<ServedStore>| {
-        let end = if store.is_file() { "?pack.tet" } else { "/" };
-        format!("%22../data/{}{end}%22", store.name)
-    };
-    let all: Vec<String> = stores.iter().take(MAX_JOINT_STORES).map(address).collect();
+    let stores = stores.iter().take(MAX_JOINT_STORES);
+    let all: Vec<String> = stores.map(|store| quoted_address(store)).collect();
     format!("/view/#!{{%22store%22:[{}]}}", all.join(","))
 }
 

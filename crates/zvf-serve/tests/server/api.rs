@@ -231,6 +231,8 @@ fn errors_have_a_class_and_no_local_path() {
         let local = served.scratch.path().to_str().unwrap();
         assert!(!response.text().contains(local), "{target}: {}", response.text());
     }
+    let error = &served.get("/api/four/info", &[]).json()["error"];
+    assert_eq!((&error["key"], &error["hint"]), (&"four".into(), &"see /api/stores".into()));
     let posted = served.request("POST", "/api/stores", &[], "{}");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
     assert_eq!(served.request("DELETE", "/data/three/zarr.json", &[], "").status, 405);
