@@ -105,15 +105,19 @@ impl Export {
         Ok(export)
     }
 
-    /// Runs `query` for a table: the attributes of objects and the groups are not read, and the
-    /// notes do not list what is missing.
+    /// Runs `query` for a table: the attributes of objects and the groups are not read. The notes
+    /// say whether a limit cuts it before the first piece, and do not list what is missing.
     ///
     /// # Errors
     ///
     /// When the query fails.
     #[boxed]
     pub async fn open_table(reader: &Reader, query: Query) -> Result<Self, Error> {
-        Self::start(reader, query, None, true).await
+        let mut export = Self::start(reader, query, None, true).await?;
+        if matches!(export.stage, ExportStep::Streamed(_)) && export.query.limit.is_some() {
+            export.note_what_lacks().await?;
+        }
+        Ok(export)
     }
 
     /// Adds the number of vertices that the plan of the query expects, for those who show progress.
@@ -198,7 +202,9 @@ impl Export {
                 ExportStep::Streamed(mut batches) => {
                     let Some(batch) = batches.next().await.transpose()? else {
                         self.stage = self.after_vertices();
-                        self.note_what_lacks().await?;
+                        if !self.is_table {
+                            self.note_what_lacks().await?;
+                        }
                         continue;
                     };
                     self.stage = ExportStep::Streamed(batches);
@@ -277,7 +283,7 @@ impl Export {
     /// Adds notes about missing parts of the answer, which a stream does not report itself.
     async fn note_what_lacks(&mut self) -> Result<(), Error> {
         let asks = self.query.objects.is_some() || self.query.allow_missing;
-        if self.is_table || self.query.limit.is_none() && !asks {
+        if self.query.limit.is_none() && !asks {
             return Ok(());
         }
         let counts = self.reader.count(&self.query).await?;
@@ -556,4 +562,4 @@ const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
 /// Number of objects per piece.
 const OBJECTS_OF_A_PIECE: usize = 65_536;
 /// The note on an answer that a limit truncated.
-const CUT_OFF: &str = "the answer was cut at the limit: there is more";
+pub const CUT_OFF: &str = "the answer was cut at the limit: there is more";

@@ -136,9 +136,6 @@ async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<A
     if request.uri().path().starts_with("/api/") {
         state.access.check_site(request.headers())?;
     }
-    if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
-        return Err(Refusal::method_not_allowed("GET, HEAD"));
-    }
     let path = parse_path(request.uri().path())?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -226,7 +223,7 @@ fn preflight(state: &AppState, headers: &HeaderMap) -> Result<Answer, Refusal> {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
     headers.insert(
         ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"),
+        HeaderValue::from_static("Range, If-Match, If-None-Match, If-Range, Authorization"),
     );
     Ok(allowed)
 }
@@ -278,6 +275,7 @@ const CLOSING: [StatusCode; 6] = [
 /// The bytes of a line of headers beside the name and the value: a colon, a space and the end.
 const HEADER_LINE_BYTES: usize = 4;
 /// Headers that pages of allowed origins may read.
-const EXPOSED: &str = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag";
+const EXPOSED: &str =
+    "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, zvf-note";
 /// The largest number of characters of a path in the access log.
 const MAX_LOGGED_PATH_CHARS: usize = 1024;

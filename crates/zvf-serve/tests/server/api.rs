@@ -40,6 +40,8 @@ fn answers_queries_in_each_format() {
     assert!(rows > 1, "{}", csv.text());
     let limited = served.get("/api/three/query?format=csv&limit=1", &[]);
     assert_eq!(limited.text().lines().count(), 2);
+    assert_eq!(limited.header("zvf-note"), Some("the answer was cut at the limit: there is more"));
+    assert_eq!(csv.header("zvf-note"), None);
     assert_eq!(served.get("/api/three/query?format=jsonl", &[]).text().lines().count(), rows - 1);
     let arrow = served.get("/api/three/query", &[]);
     assert_eq!(arrow.header("content-type"), Some("application/vnd.apache.arrow.stream"));
@@ -229,6 +231,8 @@ fn errors_have_a_class_and_no_local_path() {
         let local = served.scratch.path().to_str().unwrap();
         assert!(!response.text().contains(local), "{target}: {}", response.text());
     }
+    let error = &served.get("/api/four/info", &[]).json()["error"];
+    assert_eq!((&error["key"], &error["hint"]), (&"four".into(), &"see /api/stores".into()));
     let posted = served.request("POST", "/api/stores", &[], "{}");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
     assert_eq!(served.request("DELETE", "/data/three/zarr.json", &[], "").status, 405);
