@@ -82,7 +82,8 @@ fn refreshed_levels_equal_rebuilt_levels() {
         let build_options = build_options();
         let levels = block_on(build(&address(store.path()), &options, &build_options, |_level| {}));
         assert!(!levels.unwrap().is_empty(), "{id}");
-        for edit in [edit, |store| _ = run(store, &[json!({"op": "group.add"})]).unwrap()] {
+        let add_group = |store: &Path| _ = run(store, &[json!({"op": "group.add"})]).unwrap();
+        for edit in [&edit as &dyn Fn(&Path), &add_group] {
             edit(store.path());
             let report = refresh(store.path(), Refresh::Stale, &CommitOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{id}: {error}"));
