@@ -6,6 +6,7 @@ pub(crate) mod write;
 use zvf_formats::{Capabilities, FEATURES, Spec, WriteFn, recognizes_nothing};
 
 const GEOJSON_FEATURES: Capabilities = Capabilities {
+    finite: true,
     options: &[("geojson.crs", "the coordinate reference system, where the input states none")],
     ..FEATURES
 };

@@ -25,7 +25,7 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
-    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
 };
 use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
@@ -226,11 +226,12 @@ impl Export {
                     let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
                     self.stage = ExportStep::Objects(end);
                     let ids = &self.objects[start..end];
-                    if let Some((ids, fields)) = known_objects(&self.level, ids).await? {
-                        return Ok(Some(Piece::Objects { ids, fields }));
-                    }
+                    return Ok(Some(known_objects(&self.level, ids).await?));
                 }
-                ExportStep::Objects(_) => self.stage = ExportStep::Groups,
+                ExportStep::Objects(_) => {
+                    self.stage = ExportStep::Groups;
+                    self.note_empty_objects().await?;
+                }
                 ExportStep::Groups => {
                     let groups = groups(&self.level, &self.objects).await?;
                     if !groups.is_empty() {
@@ -260,6 +261,24 @@ impl Export {
                 self.objects.push(*object);
             }
         }
+    }
+
+    /// Adds a note about objects that the answer lacks because they have no vertices.
+    async fn note_empty_objects(&mut self) -> Result<(), Error> {
+        let query = &self.query;
+        let asks_all = query.region.is_none()
+            && query.filter.is_none()
+            && query.objects.is_none()
+            && query.groups.is_none()
+            && query.limit.is_none()
+            && (&query.first_chunk, &query.end_chunk) == (&None, &None);
+        let slots = self.level.objects().await?.map_or(0, |index| index.slots());
+        let absent = slots.saturating_sub(to_u64(self.objects.len()));
+        if asks_all && self.level.level() == LevelId(0) && absent > 0 {
+            let objects = format_count(absent, "object");
+            self.notes.push(format!("{objects} without vertices left out"));
+        }
+        Ok(())
     }
 
     /// Adds notes about missing parts of the answer, which a stream does not report itself.
@@ -401,22 +420,14 @@ fn tidy(batch: Batch) -> Batch {
     if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
-/// Returns those of `ids` that the index contains, with their attributes; nothing without an index.
-async fn known_objects(
-    level: &LevelReader,
-    ids: &[ObjectId],
-) -> Result<Option<(Vec<ObjectId>, Vec<Field>)>, Error> {
+/// Returns those of `ids` that the index contains, with their attributes; all of them without an index.
+async fn known_objects(level: &LevelReader, ids: &[ObjectId]) -> Result<Piece, Error> {
     let Some(index) = level.objects().await? else {
-        return Ok(Some((ids.to_vec(), Vec::new())));
+        return Ok(Piece::Objects { ids: ids.to_vec(), fields: Vec::new() });
     };
-    let found = index.find(ids).await?;
-    let found_objects: Vec<(ObjectId, u64)> =
-        ids.iter().zip(found).filter_map(|(id, row)| Some((*id, row?))).collect();
-    if found_objects.is_empty() {
-        return Ok(None);
-    }
-    let (found_objects, rows): (Vec<ObjectId>, Vec<u64>) = found_objects.into_iter().unzip();
-    Ok(Some((found_objects, object_fields(level, &rows).await?)))
+    let found = ids.iter().zip(index.find(ids).await?);
+    let (ids, rows): (_, Vec<u64>) = found.filter_map(|(id, row)| Some((*id, row?))).unzip();
+    Ok(Piece::Objects { ids, fields: object_fields(level, &rows).await? })
 }
 
 /// Reads the attributes of the objects in these rows of the index.
