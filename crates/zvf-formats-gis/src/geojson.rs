@@ -14,6 +14,7 @@ pub const GEOJSON: Spec = Spec {
     read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, false))),
     capabilities: Capabilities {
+        finite: true,
         options: &[("geojson.crs", "the coordinate reference system, where the input states none")],
         ..FEATURES
     },

@@ -26,8 +26,8 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
-    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, LinkAttribute, Members,
-    ObjectId, RowAttribute, Value, header_names,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelId, LevelReader, LinkAttribute,
+    Members, ObjectId, RowAttribute, Value, header_names,
 };
 use zvf_query::{Columns, NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::{Store, fill_item};
@@ -242,12 +242,12 @@ impl Export {
                     let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
                     self.stage = ExportStep::Objects(end);
                     let ids = &self.objects[start..end];
-                    let found = known_objects(&self.level, ids, &mut self.sentinels).await?;
-                    if let Some((ids, fields)) = found {
-                        return Ok(Some(Piece::Objects { ids, fields }));
-                    }
+                    return Ok(Some(known_objects(&self.level, ids, &mut self.sentinels).await?));
                 }
-                ExportStep::Objects(_) => self.stage = ExportStep::Groups,
+                ExportStep::Objects(_) => {
+                    self.stage = ExportStep::Groups;
+                    self.note_empty_objects().await?;
+                }
                 ExportStep::Groups => {
                     let groups = groups(&self.level, &self.objects).await?;
                     if !groups.is_empty() {
@@ -278,6 +278,17 @@ impl Export {
                 self.objects.push(*object);
             }
         }
+    }
+
+    /// Adds a note about objects that the answer lacks because they have no vertices.
+    async fn note_empty_objects(&mut self) -> Result<(), Error> {
+        let slots = self.level.objects().await?.map_or(0, |index| index.slots());
+        let absent = slots.saturating_sub(to_u64(self.objects.len()));
+        if asks_all(&self.query) && self.level.level() == LevelId(0) && absent > 0 {
+            let objects = format_count(absent, "object");
+            self.notes.push(format!("{objects} without vertices left out"));
+        }
+        Ok(())
     }
 
     /// Adds notes about missing parts of the answer, which a stream does not report itself.
@@ -366,6 +377,13 @@ async fn begin_numbered(
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
     let header = describe(reader.store(), &with_elements?);
     Ok((ExportStep::Numbered(Some(part), Box::new(numbered)), notes, header))
+}
+
+/// Returns whether a query asks for all geometry of a kind.
+pub(crate) fn asks_all(query: &Query) -> bool {
+    let Query { region, objects, groups, filter, limit, first_chunk, end_chunk, .. } = query;
+    let is_part = region.is_some() || filter.is_some() || limit.is_some() || first_chunk.is_some();
+    !(is_part || objects.is_some() || groups.is_some() || end_chunk.is_some())
 }
 
 /// Lists what a level has that an [`Export`] of all its columns lacks.
@@ -458,23 +476,18 @@ fn tidy(batch: Batch) -> Batch {
     if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
-/// Returns those of `ids` that the index contains, with their attributes; nothing without an index.
+/// Returns those of `ids` that the index contains, with their attributes; all of them without an index.
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],
     sentinels: &mut Sentinels,
-) -> Result<Option<(Vec<ObjectId>, Vec<Field>)>, Error> {
+) -> Result<Piece, Error> {
     let Some(index) = level.objects().await? else {
-        return Ok(Some((ids.to_vec(), Vec::new())));
+        return Ok(Piece::Objects { ids: ids.to_vec(), fields: Vec::new() });
     };
-    let found = index.find(ids).await?;
-    let found_objects: Vec<(ObjectId, u64)> =
-        ids.iter().zip(found).filter_map(|(id, row)| Some((*id, row?))).collect();
-    if found_objects.is_empty() {
-        return Ok(None);
-    }
-    let (found_objects, rows): (Vec<ObjectId>, Vec<u64>) = found_objects.into_iter().unzip();
-    Ok(Some((found_objects, object_fields(level, &rows, sentinels).await?)))
+    let found = ids.iter().zip(index.find(ids).await?);
+    let (ids, rows): (_, Vec<u64>) = found.filter_map(|(id, row)| Some((*id, row?))).unzip();
+    Ok(Piece::Objects { ids, fields: object_fields(level, &rows, sentinels).await? })
 }
 
 /// Reads the attributes of the objects in these rows of the index.

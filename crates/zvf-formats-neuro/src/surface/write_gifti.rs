@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
 use zvf_error::Result;
-use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_formats::{
     CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, narrow, row_number,
     to_f32_bytes, value_places, whole_number,
@@ -111,13 +111,8 @@ impl GiftiFile {
         hemisphere: &Hemisphere,
         coords: Option<&Field>,
     ) -> Result<()> {
-        let points: Vec<u8> = match coords {
-            Some(coords) => to_f32_bytes(&coords.column),
-            None => {
-                let rows = hemisphere.rows.iter().flat_map(|row| input.point(*row));
-                rows.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()
-            }
-        };
+        let points = hemisphere.points(input, coords);
+        let points: Vec<u8> = points.into_iter().flat_map(f32::to_le_bytes).collect();
         let meta: &[_] = match hemisphere.id {
             0 => &[("AnatomicalStructurePrimary", "CortexLeft")],
             1 => &[("AnatomicalStructurePrimary", "CortexRight")],

@@ -65,16 +65,6 @@ impl StoreSource {
         kinds.into_iter().map(source).collect()
     }
 
-    /// Returns whether the answer is all geometry of the kind.
-    pub(super) fn is_whole(&self) -> bool {
-        let Query { region, objects, groups, filter, limit, .. } = &self.query;
-        region.is_none()
-            && filter.is_none()
-            && limit.is_none()
-            && objects.is_none()
-            && groups.is_none()
-    }
-
     /// Runs the query; this thread waits for every piece.
     pub(super) fn open(&self) -> Result<FileReader, Error> {
         let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));
