@@ -32,7 +32,7 @@ pub(crate) struct Select {
     #[arg(long, value_name = "CENTER:RADIUS", allow_hyphen_values = true, value_parser = ball)]
     ball: Option<Json>,
     /// Vertices for which a condition holds, as in zvf query.
-    #[arg(long = "where", value_name = "CONDITION")]
+    #[arg(long = "where", value_name = "CONDITION", allow_hyphen_values = true)]
     #[serde(rename = "where")]
     condition: Option<String>,
     /// The vertex nearest to a position.
