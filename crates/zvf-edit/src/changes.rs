@@ -107,12 +107,9 @@ impl<K: Ord> Changes<K> {
                 Blob::Held(bytes)
             }
             false => self.write(&bytes).unwrap_or_else(|error| {
-                let folder = std::env::temp_dir();
-                let error = EditError::from(error).with_place(&format!(
-                    "temporary files in {} (TMPDIR names another folder)",
-                    folder.display()
-                ));
-                Blob::Lost(error, bytes.len())
+                let place = format!("temporary files in {}", std::env::temp_dir().display());
+                let place = format!("{place} (TMPDIR names another folder)");
+                Blob::Lost(EditError::from(error).with_place(&place), bytes.len())
             }),
         });
         self.keys.insert(key, blob);

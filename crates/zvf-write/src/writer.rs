@@ -365,12 +365,10 @@ fn take_over(root: &mut Root, like: &Root, has_vertices: bool) {
     }
     block.coordinate_offset.clone_from(&like_block.coordinate_offset);
     root.user_metadata.clone_from(&like.user_metadata);
-    let further = like.extras.iter().filter(|(name, _)| *name != JOURNAL_ATTRIBUTES);
+    // The journal of edits belongs to one store.
+    let further = like.extras.iter().filter(|(name, _)| *name != "zvf");
     root.extras.extend(further.map(|(name, value)| (name.clone(), value.clone())));
     if let Some(Ok(scene)) = like.ome() {
         root.ome = Some(Ome { nodes: vec![OmeNode::level("0")], ..scene }.to_value());
     }
 }
-
-/// What the journal of edits keeps in the root of one store.
-const JOURNAL_ATTRIBUTES: &str = "zvf";
