@@ -53,7 +53,7 @@ pub struct Schema {
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
     pub(crate) name: Option<String>,
-    pub(crate) like: Option<Box<Root>>, // of a store with the same axes
+    pub(crate) like: Option<Root>, // of a store with the same axes
 }
 
 impl Schema {
@@ -278,7 +278,7 @@ impl Schema {
     /// user metadata, and what other tools keep there.
     #[must_use]
     pub fn with_root(self, root: &Root) -> Self {
-        Self { axes: root.axes().to_vec(), like: Some(Box::new(root.clone())), ..self }
+        Self { axes: root.axes().to_vec(), like: Some(root.clone()), ..self }
     }
 
     /// Returns every kind, the first one first.

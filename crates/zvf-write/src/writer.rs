@@ -359,15 +359,14 @@ fn root(outcome: &Outcome, name: &str) -> Root {
 /// Adds what `like`, the root of another store, states of the whole.
 fn take_over(root: &mut Root, like: &Root, has_vertices: bool) {
     let (block, like_block) = (&mut root.zarr_vectors, &like.zarr_vectors);
-    let found = std::mem::replace(&mut block.bounds, like_block.bounds.clone());
-    if has_vertices {
-        block.bounds = Extent::union(found, like_block.bounds.clone());
-    }
+    let declared = like_block.bounds.clone();
+    block.bounds =
+        if has_vertices { Extent::union(block.bounds.clone(), declared) } else { declared };
     block.coordinate_offset.clone_from(&like_block.coordinate_offset);
     root.user_metadata.clone_from(&like.user_metadata);
-    // The journal of edits belongs to one store.
-    let further = like.extras.iter().filter(|(name, _)| *name != "zvf");
-    root.extras.extend(further.map(|(name, value)| (name.clone(), value.clone())));
+    let mut extras = like.extras.clone();
+    extras.shift_remove("zvf"); // the journal of edits belongs to one store
+    root.extras.extend(extras);
     if let Some(Ok(scene)) = like.ome() {
         root.ome = Some(Ome { nodes: vec![OmeNode::level("0")], ..scene }.to_value());
     }
