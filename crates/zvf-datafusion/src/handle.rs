@@ -114,8 +114,8 @@ impl StoreHandle {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns a hash of the commit and of what the documents of the store and of a level say: the same in all processes that
-    /// see the same store.
+    /// Returns a hash of the commit and of the documents of the store and of a level: the same in
+    /// all processes that see the same store.
     pub(crate) async fn state(&self, level: u32) -> Result<u64> {
         let reader = self.reader();
         let level = reader.level(LevelId(level)).await.map_err(external_error)?;

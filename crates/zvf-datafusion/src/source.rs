@@ -147,9 +147,12 @@ impl ZvfSource {
                     let store = StoreHandle::open_at(self.address.clone(), options).await?;
                     let state = store.state(self.scan.options.level).await?;
                     if self.scan.state.is_some_and(|planned| planned != state) {
-                        let text = "it is not as it was when the statement was planned; ask again, and give all \
-                                    machines the same store";
-                        return Err(DataFusionError::External(format!("{}: {text}", self.address).into()));
+                        let text = format!(
+                            "{}: it is not as it was when the statement was planned; ask again, \
+                             and give all machines the same store",
+                            self.address
+                        );
+                        return Err(DataFusionError::External(text.into()));
                     }
                     store
                 }

@@ -73,7 +73,7 @@ pub struct Export {
     sentinels: Sentinels,
 }
 
-/// The numbers that stand for missing values, by attribute. A store has them too; a file cannot tell them.
+/// The numbers that stand for missing values, by attribute; a file cannot tell them from others.
 type Sentinels = BTreeMap<String, Value>;
 
 /// The next step.
@@ -476,7 +476,7 @@ fn tidy(batch: Batch) -> Batch {
     if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
-/// Returns those of `ids` that the index contains, with their attributes; all of them without an index.
+/// Returns those of `ids` that the index contains, with their attributes; all without an index.
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],

@@ -274,8 +274,8 @@ impl Schema {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// Takes over what the root of another store with the same axes states of the whole: bounds, axes, name and scene,
-    /// user metadata, and what other tools keep there.
+    /// Takes over what the root of another store with the same axes states of the whole: bounds,
+    /// axes, name and scene, user metadata, and what other tools keep there.
     #[must_use]
     pub fn with_root(self, root: &Root) -> Self {
         Self { axes: root.axes().to_vec(), like: Some(root.clone()), ..self }
