@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
@@ -173,8 +172,7 @@ impl Cli {
         runtime.shutdown_timeout(CLEANING);
         let outcome = done?;
         session.check_maps()?;
-        let lost = "the command is complete, but its output is not";
-        session.out().flush().context(if ends { "cannot write the output" } else { lost })?;
+        session.out().flush()?;
         Ok(outcome)
     }
 }

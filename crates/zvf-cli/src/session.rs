@@ -45,10 +45,13 @@ impl Session {
 
     /// Takes output that nobody reads for written, where the command completes.
     fn unless_closed<T>(&self, otherwise: T, done: io::Result<T>) -> io::Result<T> {
+        let stays = if self.completes { ", but what was done stays" } else { "" };
         match done {
-            Err(error) if self.completes && error.kind() == io::ErrorKind::BrokenPipe => {
-                Ok(otherwise)
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                let text = format!("cannot write the output{stays}: {error}");
+                Err(io::Error::new(error.kind(), text))
             }
+            Err(_) if self.completes => Ok(otherwise),
             done => done,
         }
     }

@@ -24,7 +24,7 @@ use zvf::convert::Format;
 use zvf::convert::write::{self, FormatOptions, Target};
 use zvf::export::{CUT_OFF, Export};
 use zvf::format::Class;
-use zvf::model::flow::{Loss, Piece};
+use zvf::model::flow::{Loss, Piece, Source as _};
 use zvf::{Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
@@ -179,7 +179,7 @@ impl Sending<'_> {
             return Err(below_first_object());
         }
         losses.extend(sink.finish().map_err(refuse_unencodable)?.losses);
-        report_begin(begun, &export.notes, &losses);
+        report_begin(begun, &export.notes(), &losses);
         // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;
         let Some(mut file) = file else { return Ok(()) };

@@ -218,7 +218,7 @@ fn a_change_is_made_although_its_report_cannot_be_printed() {
     assert_eq!(run(&edit, closed.into()).0, Some(0));
     let full = || fs::File::create("/dev/full").unwrap().into();
     let (code, error) = run(&["edit", "rm", &store, "--objects", "1"], full());
-    assert!(code == Some(4) && error.contains("is complete, but its output is not"), "{error}");
+    assert!(code == Some(4) && error.contains("but what was done stays"), "{error}");
     assert_eq!(run(&["--help"], full()).0, Some(4));
     assert!(done(&["query", &store, "--count"]).out.starts_with("1 vertex"));
 }

@@ -158,6 +158,9 @@ fn chunks_are_divided_anew_and_answers_stay() {
     refused.refused_with(2, "columns of fragments: code");
     let copied = zvf(&["rewrite", &new, &format!("{new}.copy"), "--chunk-shape", "80"]);
     check_has(&copied.err, "not read: columns of fragments: code");
+    let points = store("lk_w3_dup_directed");
+    let copied = zvf(&["rewrite", points.arg(), &format!("{new}.points"), "--chunk-shape", "75"]);
+    check_has(&copied.err, "not read: links of a point_cloud with v2, w");
     let written = zvf(&["convert", &new, &format!("{new}.trx")]);
     check_has(&written.err, "missing values of \"code\" are written as -32768");
     zvf(&["history", "undo", &new, "--last", "4"]).clean();

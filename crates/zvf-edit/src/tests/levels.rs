@@ -83,7 +83,7 @@ fn refreshed_levels_equal_rebuilt_levels() {
         let levels = block_on(build(&address(store.path()), &options, &build_options, |_level| {}));
         assert!(!levels.unwrap().is_empty(), "{id}");
         let add_group = |store: &Path| _ = run(store, &[json!({"op": "group.add"})]).unwrap();
-        for edit in [&edit as &dyn Fn(&Path), &add_group] {
+        for edit in [&add_group as &dyn Fn(&Path), &edit] {
             edit(store.path());
             let report = refresh(store.path(), Refresh::Stale, &CommitOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{id}: {error}"));

@@ -56,7 +56,7 @@ fn answers_queries_in_each_format() {
     assert!(plan["cells"].as_u64().unwrap() > 0);
 }
 
-/// Returns the file of a whole store, and what it cannot hold.
+/// Returns the file of a whole store, and the notes: what it lacks, and what it cannot hold.
 async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>), zvf::Error> {
     let store = zvf::Store::open(store.to_str().unwrap(), Default::default()).await?;
     let mut export = Export::open(&zvf::Reader::new(store), zvf::Query::all(), None).await?;
@@ -65,7 +65,8 @@ async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>)
     let mut sink = write::open(format, Target::file(&mut out), &FormatOptions::default())?;
     flow(&mut export, &mut *sink, &mut |_| ControlFlow::Continue(())).await?;
     losses.extend(sink.finish()?.losses);
-    Ok((out.into_inner(), losses.iter().map(ToString::to_string).collect()))
+    let losses = losses.iter().map(ToString::to_string);
+    Ok((out.into_inner(), export.notes.into_iter().chain(losses).collect()))
 }
 
 #[test]
