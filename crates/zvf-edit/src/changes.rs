@@ -107,8 +107,8 @@ impl<K: Ord> Changes<K> {
                 Blob::Held(bytes)
             }
             false => self.write(&bytes).unwrap_or_else(|error| {
-                let place = format!("temporary files in {}", std::env::temp_dir().display());
-                let place = format!("{place} (TMPDIR names another folder)");
+                let folder = std::env::temp_dir();
+                let place = format!("temporary files in {folder:?} (set TMPDIR)");
                 Blob::Lost(EditError::from(error).with_place(&place), bytes.len())
             }),
         });
