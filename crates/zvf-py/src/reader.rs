@@ -142,8 +142,8 @@ impl Reader {
                 let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
                 return document(&ObjectView::read_ids(&level, &ids, references).await?);
             }
-            let slots = level.objects().await?.map_or(0, |index| index.slots());
-            let rows: Vec<u64> = (0..slots).collect();
+            let Some(index) = level.objects().await? else { return document(&[(); 0]) };
+            let rows: Vec<u64> = (0..index.slots()).collect();
             document(&ObjectView::read_rows(&level, &rows, references).await?)
         })
     }
