@@ -47,10 +47,10 @@ impl Session {
     fn unless_closed<T>(&self, otherwise: T, done: io::Result<T>) -> io::Result<T> {
         let stays = if self.completes { ", but what was done stays" } else { "" };
         match done {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                let text = format!("cannot write the output{stays}: {error}");
-                Err(io::Error::new(error.kind(), text))
-            }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(io::Error::new(
+                error.kind(),
+                format!("cannot write the output{stays}: {error}"),
+            )),
             Err(_) if self.completes => Ok(otherwise),
             done => done,
         }

@@ -107,8 +107,7 @@ impl<K: Ord> Changes<K> {
                 Blob::Held(bytes)
             }
             false => self.write(&bytes).unwrap_or_else(|error| {
-                let folder = std::env::temp_dir();
-                let place = format!("temporary files in {folder:?} (set TMPDIR)");
+                let place = format!("temporary files in {:?} (set TMPDIR)", std::env::temp_dir());
                 Blob::Lost(EditError::from(error).with_place(&place), bytes.len())
             }),
         });

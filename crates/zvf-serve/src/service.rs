@@ -136,6 +136,9 @@ async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<A
     if request.uri().path().starts_with("/api/") {
         state.access.check_site(request.headers())?;
     }
+    if request.method() == Method::CONNECT {
+        return Err(Refusal::method_not_allowed("GET, HEAD")); // its target is no path
+    }
     let path = parse_path(request.uri().path())?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -145,16 +148,16 @@ async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<A
     }
     let is_query = matches!(path[..], ["api", _, "query" | "plan"]);
     let is_post = is_query && request.method() == Method::POST;
+    let is_head = request.method() == Method::HEAD;
     if !is_post {
-        let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+        if request.method() != Method::GET && !is_head {
+            let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
             return Err(Refusal::method_not_allowed(allowed));
         }
         if !request.body().is_end_stream() {
             return Err(Refusal::bad_request("this address takes no body"));
         }
     }
-    let is_head = request.method() == Method::HEAD;
     let fields =
         parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
     let headers = request.headers().clone();

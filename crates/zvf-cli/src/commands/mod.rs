@@ -54,10 +54,11 @@ pub(crate) fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
 }
 
 /// Returns the note that only level 0 of a store is copied to `new`, where it has others.
-pub(crate) fn note_coarser_levels(reader: &Reader, new: &str) -> Option<String> {
-    (reader.store().level_numbers().len() > 1).then(|| {
-        format!("coarser levels are not copied; build them with \"zvf pyramid --in-place {new}\"")
-    })
+pub(crate) fn note_coarser_levels(reader: &Reader, new: &str) -> Vec<String> {
+    if reader.store().level_numbers().len() < 2 {
+        return Vec::new();
+    }
+    vec![format!("coarser levels are not copied; build them with \"zvf pyramid --in-place {new}\"")]
 }
 
 /// Returns a path as text, which addresses are.

@@ -146,7 +146,6 @@ impl Rewrite {
         session.print_notices(left_out.iter().cloned())?;
         let replaces = self.in_place || self.overwrite;
         let options = CreateOptions::of_layout(self.shapes, self.shard, self.coding, replaces);
-        let left_out = left_out.into_iter().collect();
         let done = Create::from_sources((sources, left_out), address, false, options);
         let outcome = done.run(session).await?;
         drop(reader);
