@@ -13,8 +13,7 @@ import benchmark_plots, benchmark_profiles
 FIGURES = [
     ("points", "intensity > ", "times", "", 1.0, "DuckDB prepared"), ("lines", "one streamline", "times", "", 3.0, "TRX"),
     ("lines", "2000 streamlines", "times", "", 1.0, "TRX"), ("lines", "all streamlines", "times", "in shards", 4.0, "TRX"),
-    ("lines", "all streamlines", "times", "packed and mapped", 3.0, "TRX"), ("shapes", "1 of 1000 ", "seconds", 30e-6),
-    ("shapes", "500 of 1000 ", "seconds", 8e-3), ("open", "97336 chunks", "seconds", 0.3e-3),
+    ("lines", "all streamlines", "times", "packed and mapped", 3.0, "TRX"), ("open", "97336 chunks", "seconds", 0.3e-3),
     # Rounds of 20 ms, and what the machine needs beside them.
     ("remote", "a new handle", "times", "file per cell", 3.3, "one request per cell"),
     ("remote", "a new handle", "times", "in shards", 4.3, "one request per cell"),
@@ -141,16 +140,12 @@ def row_lines(part, row):
         yield "| " + " | ".join(first + [mark + side["name"] + mark] + figures) + " |\n"
 
 def tables(part, parts):
-    rows, sizes, notes = ([x for p in parts for x in p[key]] for key in ("rows", "sizes", "notes"))
+    rows, notes = ([x for p in parts for x in p[key]] for key in ("rows", "notes"))
     growing = {key: steps for key, steps in series(rows).items() if len(steps) > 1}
-    if not rows and not sizes: return ""
+    if not rows: return ""
     text = f"## {parts[0]['title']}\n\n"
-    if rows:
-        text += table(["work", "<counted", "who", "<median", "<times zvf", "<processors", "<requests", "<bytes read", "<memory", "<on disk"])
-        text += "".join(entry for row in rows for entry in row_lines(part, row)) + "\n"
-    if sizes:
-        text += table(["data", "form", "<bytes", "<for each", "coordinates"]) + "".join(
-            f"| {s['data']} | {s['form']} | {size(s['bytes'])} | {s['bytes'] / s['elements']:.1f} | {s['coordinates']} |\n" for s in sizes) + "\n"
+    text += table(["work", "<counted", "who", "<median", "<times zvf", "<processors", "<requests", "<bytes read", "<memory", "<on disk"])
+    text += "".join(entry for row in rows for entry in row_lines(part, row)) + "\n"
     if notes: text += "".join(f"* {note}\n" for note in notes) + "\n"
     if growing: text += table(["work", "who", "<elements", "<time", "<for each", "<memory", "<files", "<bytes", "<grows as"])
     for (work, who), steps in growing.items():

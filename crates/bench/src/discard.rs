@@ -62,22 +62,3 @@ const NAME: &str = "discarded";
 const TMPFS: i64 = 0x0102_1994;
 /// The number of bytes that must stay free.
 const LEAST_FREE: u64 = 16 << 30;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_set_aside_is_removed_at_the_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let made = folder.path().join("made");
-        for _ in 0..3 {
-            fs::create_dir(&made).unwrap();
-            fs::write(made.join("file"), b"x").unwrap();
-            discard(&made).unwrap();
-            assert!(!made.exists());
-        }
-        remove_discarded().unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-}

@@ -126,11 +126,6 @@ impl<'a> Other<'a> {
         })
     }
 
-    /// Starts it now, and returns whether it is there.
-    pub(crate) fn is_present(&self) -> bool {
-        self.peer.borrow().is_ok()
-    }
-
     /// Returns the contender that executes a request.
     pub(crate) fn contender(&self, request: Value) -> Contender<'a> {
         self.contender_as(self.name, self.role, request)

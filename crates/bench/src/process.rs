@@ -247,42 +247,4 @@ mod tests {
         }
         assert!(processor_time(u32::MAX).is_none());
     }
-
-    #[test]
-    fn who_is_not_there_is_not_seen() {
-        assert!(read_stats(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
-    }
-
-    fn shell_command(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
-    #[test]
-    fn output_is_kept_and_errors_begin_with_what_was_written_to_standard_error() {
-        assert_eq!(run_command(&mut shell_command("echo 7; echo no >&2")).unwrap().stdout, "7\n");
-        let error = run_command(&mut shell_command("echo no >&2; exit 3")).unwrap_err();
-        assert!(format!("{error:#}").starts_with("no: "), "{error:#}");
-    }
-
-    #[test]
-    fn every_number_has_its_process() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().display().to_string();
-        run_tasks(0..7, 3, |number| shell_command(&format!("touch {path}/{number}"))).unwrap();
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
-        let error = run_tasks(0..7, 2, |number| shell_command(&format!("[ {number} -lt 5 ]")));
-        let message = format!("{:#}", error.unwrap_err());
-        assert!(message.starts_with("task 5") || message.starts_with("task 6"), "{message}");
-    }
-
-    #[test]
-    fn sums_and_the_larger_memory_are_of_several_processes() {
-        let left = ProcessStats { calls: 1, bytes: 10, peak: 100, ..ProcessStats::default() };
-        let right = ProcessStats { calls: 2, bytes: 20, peak: 300, ..ProcessStats::default() };
-        let both = left.plus(&right, u64::max);
-        assert_eq!((both.calls, both.bytes, both.peak), (3, 30, 300));
-        assert_eq!(left.plus(&right, |a, b| a + b).peak, 400);
-    }
 }

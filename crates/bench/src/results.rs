@@ -1,7 +1,7 @@
 //! Measurements of a part, as JSON. `xtask/benchmarks.py` makes tables, plots and pages from them.
 //!
 //! ```text
-//! FOLDER/parts/NAME.json    a part that is finished: its rows, notes and sizes, the commit, and how it was run
+//! FOLDER/parts/NAME.json    a part that is finished: its rows and notes, the commit, and how it was run
 //! FOLDER/run.json           a run: its settings, and all of its parts
 //! ```
 //!
@@ -63,8 +63,6 @@ pub(crate) struct Results<'a> {
     pub(crate) rows: Vec<Row>,
     /// Sentences below the table.
     notes: Vec<String>,
-    /// Sizes on disk, which are not timed.
-    sizes: Vec<Value>,
     /// The peak memory of a process that runs only one workload of zvf.
     #[serde(skip)]
     pub(crate) held: Option<u64>,
@@ -73,8 +71,7 @@ pub(crate) struct Results<'a> {
 impl<'a> Results<'a> {
     pub(crate) fn new(bench: &'a Bench, part: &BenchPart) -> Self {
         let BenchPart { name: part, title, .. } = *part;
-        let (rows, notes, sizes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bench, part, title, rows, notes, sizes, held: None }
+        Self { bench, part, title, rows: Vec::new(), notes: Vec::new(), held: None }
     }
 
     /// Runs the workload on all contenders in turns, if it is selected, and adds the row.
@@ -106,19 +103,6 @@ impl<'a> Results<'a> {
     pub(crate) fn add_note(&mut self, text: String) {
         eprintln!("{text}");
         self.notes.push(text);
-    }
-
-    /// Adds the size on disk of one form of some data, and whether it keeps its coordinates.
-    pub(crate) fn add_size(
-        &mut self,
-        (data, elements): (&str, u64),
-        form: &str,
-        bytes: u64,
-        coordinates: &str,
-    ) {
-        self.sizes.push(json!({
-            "data": data, "elements": elements, "form": form, "bytes": bytes, "coordinates": coordinates,
-        }));
     }
 
     /// Returns the results under a name, with the settings that they depend on; a part that is

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -21,7 +22,9 @@ pub(crate) fn report(error: &clap::Error, json: bool) -> ExitCode {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        error.exit()
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        let code = ExitCode::from(u8::from(error.use_stderr()) * 2);
+        return printed.map_or_else(|error| outcome::report(Err(error.into()), json), |()| code);
     }
     let usage = Usage::new(summarize(&error.render().to_string()));
     outcome::report(Err(usage.into()), json)

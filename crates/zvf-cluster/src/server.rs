@@ -39,7 +39,7 @@ pub struct SchedulerOptions {
     /// The name under which others reach it [default: the address].
     #[arg(long, value_name = "HOST")]
     pub external_host: Option<String>,
-    /// Seconds after which an executor that says nothing is lost.
+    /// Seconds after which an executor that says nothing is lost: more than their --heartbeat.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub executor_timeout: u64,
     /// So many executors make GET /readyz say 200.

@@ -121,7 +121,7 @@ impl Format {
     /// ```
     #[must_use]
     pub fn from_extension(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let ends = |extension: &str| {
             name.strip_suffix(extension).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
         };

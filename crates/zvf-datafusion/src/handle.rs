@@ -1,12 +1,13 @@
 //! `StoreHandle`: an open store with I/O counters, shared by tables.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
-use zvf::{IoStats, OpenOptions, Reader};
+use zvf::{IoStats, LevelId, OpenOptions, Reader};
 
 use crate::external_error;
 
@@ -111,6 +112,17 @@ impl StoreHandle {
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns a hash of the commit and of the documents of the store and of a level: the same in
+    /// all processes that see the same store.
+    pub(crate) async fn state(&self, level: u32) -> Result<u64> {
+        let reader = self.reader();
+        let level = reader.level(LevelId(level)).await.map_err(external_error)?;
+        let (store, documents) = (reader.store(), level.node().meta().print());
+        let mut hasher = DefaultHasher::new();
+        (store.journal_head(), store.root_json(), documents).hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
     /// Returns the options with which the store is opened.

@@ -18,13 +18,10 @@ pub(crate) fn group_numbers(groups: &Groups) -> Result<Range<u64>> {
 
 /// Checks that the items of all lists of an array are no more than its offsets of 32 bits count.
 pub(crate) fn check_list_items(items: usize) -> Result<()> {
-    match i32::try_from(items) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let expected = "fewer than 2^31 items";
-            Err(bad_request("the lists of a batch", expected, &items.to_string()))
-        }
-    }
+    let refuse = |_too_many| {
+        bad_request("the lists of a batch", "fewer than 2^31 items", &items.to_string())
+    };
+    i32::try_from(items).map(drop).map_err(refuse)
 }
 
 /// Maximum groups whose members are in memory together, as of conditions of queries.

@@ -56,28 +56,3 @@ fn drop_name(argument: &mut FunctionArg) {
     let field = DictionaryField { key, value: Box::new(value.clone()) };
     *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Dictionary(vec![field])));
 }
-
-#[cfg(test)]
-mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-
-    use super::*;
-
-    #[test]
-    fn makes_dictionaries_of_named_arguments() {
-        for (written, expected) in [
-            ("'a.zv', level => 1, kind => 'mesh'", "'a.zv', {level: 1}, {kind: 'mesh'}"),
-            ("level => -1, Path => 'a.zv'", "{level: -1}, {path: 'a.zv'}"),
-            ("'a.zv', 'links', 2", "'a.zv', 'links', 2"),
-        ] {
-            let dialect = GenericDialect {};
-            let mut parser = Parser::new(&dialect).try_with_sql(written).unwrap();
-            let parsed = parser.parse_comma_separated(Parser::parse_function_args);
-            let mut arguments = parsed.unwrap();
-            arguments.iter_mut().for_each(drop_name);
-            let texts: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            assert_eq!(texts.join(", "), expected, "{written}");
-        }
-    }
-}

@@ -343,6 +343,7 @@ impl TableProvider for ZvfTable {
         }
         let statistics = self.scan_statistics(projection, &scan, !filters.is_empty(), chunks);
         let takes_join_filters = self.options.table == TableName::Vertices && self.has_one_object;
+        scan.state = Some(self.store.state(self.options.level).await?);
         // Objects may name chunks that a faulty level does not have; then no chunk was pruned.
         scan.pruned = chunks.map_or(0, |(kept, all)| all.saturating_sub(kept));
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)

@@ -43,9 +43,9 @@ pub struct Scan {
     /// Number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
     #[serde(default)]
     pub pruned: u64,
-    /// The commit that is read, of a store with a journal: all processes read the same one.
+    /// What the commit and the documents that are read hash to: all processes read the same ones.
     #[serde(default)]
-    pub head: Option<u64>,
+    pub state: Option<u64>,
     /// The number of the plan: its tasks in one process share the open store.
     #[serde(default)]
     pub plan: Option<u64>,

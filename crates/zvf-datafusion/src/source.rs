@@ -62,9 +62,8 @@ impl ZvfSource {
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
-        let head = store.reader().store().journal_head();
         // Each state is seeded with another random number.
-        let scan = Scan { head, plan: Some(RandomState::new().hash_one(0)), ..scan };
+        let scan = Scan { plan: Some(RandomState::new().hash_one(0)), ..scan };
         Self { opened: Some(store), ..Self::from_address(address, scan, schema) }
     }
 
@@ -146,9 +145,11 @@ impl ZvfSource {
                 None => {
                     let options = OpenOptions::default();
                     let store = StoreHandle::open_at(self.address.clone(), options).await?;
-                    if store.reader().store().journal_head() != self.scan.head {
+                    let state = store.state(self.scan.options.level).await?;
+                    if self.scan.state.is_some_and(|planned| planned != state) {
                         let text = format!(
-                            "{}: it was changed since the statement was planned; ask again",
+                            "{}: it is not as it was when the statement was planned; ask again, \
+                             and give all machines the same store",
                             self.address
                         );
                         return Err(DataFusionError::External(text.into()));

@@ -29,10 +29,6 @@ impl LaterKeys {
     fn after(seq: u64) -> Self {
         Self { last_seq: seq, seqs: HashMap::new() }
     }
-
-    fn is_written_after(&self, key: &str, seq: u64) -> bool {
-        self.seqs.get(key).is_some_and(|last| *last > seq)
-    }
 }
 
 impl Journal {
@@ -165,7 +161,7 @@ impl Journal {
                 }
                 continue;
             }
-            if later.is_written_after(key, record.seq) {
+            if later.seqs.get(key).is_some_and(|last| *last > record.seq) {
                 continue;
             }
             // A missing key can be put without overwriting anything.

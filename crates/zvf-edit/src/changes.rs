@@ -6,7 +6,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use zvf_format::num::to_u64;
 use zvf_publish::Disk;
 use zvf_store::record::StagedSpan;
 
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::stamp::new_txid;
 
 /// Bytes by key; `None` stands for a key that is removed, or that is not there.
@@ -39,19 +39,22 @@ pub(crate) enum Blob {
     Held(Bytes),
     /// In a scratch file, at this offset.
     Written(Scratch, u64, usize),
+    /// Not in memory, and the scratch file could not be written: reading them is this error.
+    Lost(EditError, usize),
 }
 
 impl Blob {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Held(bytes) => bytes.len(),
-            Self::Written(_, _, len) => *len,
+            Self::Written(_, _, len) | Self::Lost(_, len) => *len,
         }
     }
 
     pub(crate) fn read(&self) -> Result<Bytes> {
         match self {
             Self::Held(bytes) => Ok(bytes.clone()),
+            Self::Lost(error, _) => Err(error.clone()),
             Self::Written(scratch, offset, len) => {
                 let mut file = scratch.lock().unwrap_or_else(PoisonError::into_inner);
                 file.seek(SeekFrom::Start(*offset))?;
@@ -84,6 +87,7 @@ impl Blob {
             Self::Written(scratch, offset, _) => {
                 Self::Written(Arc::clone(scratch), offset + to_u64(part.start), part.len())
             }
+            Self::Lost(error, _) => Self::Lost(error.clone(), part.len()),
         }
     }
 }
@@ -95,32 +99,36 @@ impl<K> Default for Changes<K> {
 }
 
 impl<K: Ord> Changes<K> {
-    /// Sets the bytes of a key. Where a scratch file cannot be written, they stay in memory.
+    /// Sets the bytes of a key. Where a scratch file cannot be written, reading them fails.
     pub(crate) fn insert(&mut self, key: K, bytes: Option<Bytes>) {
         let blob = bytes.map(|bytes| match bytes.len() <= self.room {
             true => {
                 self.room -= bytes.len();
                 Blob::Held(bytes)
             }
-            false => self.write(&bytes).unwrap_or(Blob::Held(bytes)),
+            false => self.write(&bytes).unwrap_or_else(|error| {
+                let place = format!("temporary files in {:?} (set TMPDIR)", std::env::temp_dir());
+                Blob::Lost(EditError::from(error).with_place(&place), bytes.len())
+            }),
         });
         self.keys.insert(key, blob);
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Option<Blob> {
-        if self.scratch.is_none() {
-            let path = std::env::temp_dir().join(format!("zvf-edit-{}", new_txid()));
-            let file = Disk::default().open_new(&path, true).ok()?;
-            // Where an open file cannot be removed, the system cleans the folder for temporary files.
-            let _ = std::fs::remove_file(&path);
-            self.scratch = Some(Arc::new(Mutex::new(file)));
-        }
-        let scratch = self.scratch.clone()?;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<Blob> {
+        let scratch = match &self.scratch {
+            Some(scratch) => scratch,
+            None => {
+                let path = std::env::temp_dir().join(format!("zvf-edit-{}", new_txid()));
+                let file = Disk::default().open_new(&path, true)?;
+                // Where an open file cannot be removed, the system cleans the folder for temporary files.
+                let _ = std::fs::remove_file(&path);
+                self.scratch.insert(Arc::new(Mutex::new(file)))
+            }
+        };
         let mut file = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset = file.seek(SeekFrom::End(0)).ok()?;
-        file.write_all(bytes).ok()?;
-        drop(file);
-        Some(Blob::Written(scratch, offset, bytes.len()))
+        let offset = file.seek(SeekFrom::End(0))?;
+        file.write_all(bytes)?;
+        Ok(Blob::Written(Arc::clone(scratch), offset, bytes.len()))
     }
 
     /// Reads the bytes of a key; `None` where it does not change.

@@ -175,7 +175,10 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let snap = Snapshot::open(&journal)?;
     let head = snap.head;
     let target = match what {
-        Undo::Last(count) => find_last_target(&journal, head, count)?,
+        Undo::Last(count) => (0..count).try_fold(head, |at, found| {
+            let before = skip_undone(&journal, at)?.checked_sub(1);
+            before.or_refused(|| format!("there are {found} commits to undo, not {count}"))
+        })?,
         Undo::Commit(number) => {
             let last = skip_undone(&journal, head)?;
             if number != last || number == 0 {
@@ -205,17 +208,6 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let done = commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)?;
     let head = head + u64::from(!options.dry_run);
     Ok(report_commit(&journal, head, options.dry_run, &done))
-}
-
-/// Returns the head to which `count` commits are undone.
-fn find_last_target(journal: &Journal, head: u64, count: u64) -> Result<u64> {
-    let mut at = head;
-    for found in 0..count {
-        at = skip_undone(journal, at)?
-            .checked_sub(1)
-            .or_refused(|| format!("there are {found} commits to undo, not {count}"))?;
-    }
-    Ok(at)
 }
 
 /// Returns the last commit up to `head` that is no undo, and was not undone since.

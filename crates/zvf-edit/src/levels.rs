@@ -65,8 +65,17 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<Vec<u32>> {
         let mut stale = Vec::new();
-        let geometric =
-            rebuilt.iter().any(|kind| !kind.changed.is_empty() || !kind.linked_chunks.is_empty());
+        let is_column = |item: &String| {
+            ["column:vertex:", "column:link:"].iter().any(|of| item.starts_with(of))
+        };
+        let columns_changed = self.written_items.iter().any(is_column);
+        // Levels also have copies of columns of objects, and of groups.
+        let copied = ["/object_attributes/", "/groups/", "/group_attributes/"];
+        let is_copied = |key: &String| copied.iter().any(|name| key.contains(name));
+        let moves =
+            |kind: &RebuildResult| !kind.changed.is_empty() || !kind.linked_chunks.is_empty();
+        let is_stale =
+            columns_changed || rebuilt.iter().any(moves) || changes.keys.keys().any(is_copied);
         for level in list_coarser(&self.snap)? {
             for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
                 let path = geometry.group_at_level(level);
@@ -76,7 +85,7 @@ impl Transaction {
                 self.update_level_index(geometry, &path, changes)?;
                 self.update_cross_level_links(geometry, kind, level, &path, changes)?;
             }
-            if geometric {
+            if is_stale {
                 let kinds = self.kinds.iter().map(|geometry| geometry.group_at_level(level));
                 let paths: BTreeSet<String> = kinds.chain([level.to_string()]).collect();
                 for path in paths {
@@ -84,12 +93,7 @@ impl Transaction {
                 }
                 stale.push(level);
             }
-            let columns = |item: &String| {
-                item.starts_with("column:vertex:") || item.starts_with("column:link:")
-            };
-            if self.written_items.iter().any(columns)
-                && let Some(mut doc) = self.level_doc(&level.to_string(), changes)?
-            {
+            if columns_changed && let Some(mut doc) = self.level_doc(&level.to_string(), changes)? {
                 doc["attributes"]["zvf"][COLUMNS_CHANGED] = json!(true);
                 changes.put_doc(&level.to_string(), &doc)?;
             }

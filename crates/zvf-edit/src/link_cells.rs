@@ -222,6 +222,7 @@ impl LinkFamily {
             attrs["level_delta"] = json!(self.policy.delta().0);
             if let Some(attrs) = attrs.as_object_mut() {
                 attrs.shift_remove("chunk_grid_origin");
+                attrs.shift_remove("num_links");
             }
             column.arrays.insert(offsets.to_owned(), CellArray::create(like, &path, attrs));
         }
@@ -291,11 +292,15 @@ impl LinkColumn {
             out.ensure_group(snap, &above)?;
             out.ensure_group(snap, &self.group)?;
         }
-        let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": self.name,
-            "level_delta": delta.0}});
+        // Without arrays, no other document states the type of the values.
+        let mut attrs = if self.arrays.is_empty() { self.attrs.clone() } else { json!({}) };
+        attrs["zv_array"] = json!("link_attribute_family");
+        attrs["name"] = json!(self.name);
+        attrs["level_delta"] = json!(delta.0);
         if let Some(count) = family["attributes"].get("num_links") {
-            doc["attributes"]["num_links"] = count.clone();
+            attrs["num_links"] = count.clone();
         }
+        let doc = json!({"zarr_format": 3, "node_type": "group", "attributes": attrs});
         out.put_doc(&format!("{}/{delta}", self.group), &doc)
     }
 }

@@ -150,12 +150,11 @@ impl LinkFamily {
         for name in list_children(snap, &format!("{path}/link_attributes"))? {
             let group = format!("{path}/link_attributes/{name}");
             let inner = format!("{group}/{delta_text}");
-            if read_doc(snap, &inner)?.is_none() {
-                continue;
-            }
+            let Some(doc) = read_doc(snap, &inner)? else { continue };
             let arrays = open_arrays(snap, &inner)?;
             let attrs = match arrays.values().next() {
                 Some(array) => array.doc["attributes"].clone(),
+                None if doc["attributes"].get("dtype").is_some() => doc["attributes"].clone(),
                 None => declared_link_column(snap, &name)?,
             };
             let width = declared_link_width(&attrs).at(&inner)?;

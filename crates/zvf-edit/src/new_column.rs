@@ -102,7 +102,7 @@ impl NewColumn {
         attrs["zv_array"] = json!(tag);
         attrs["shape"] = json!([]);
         // Both values of `bool` are meant.
-        if tag == OBJECT_TAG && scalar.kind() != DtypeKind::Bool {
+        if scalar.kind() != DtypeKind::Bool {
             attrs["fill_sentinel_meaning"] = json!("absent");
         }
         let fill = (to_json(&scalar.decode(&scalar.sentinel())), self.ty.sentinel());
@@ -135,7 +135,7 @@ impl Transaction {
             .or_refused(|| format!("width: {width}"))?;
         let text = scalar.kind() == DtypeKind::Text;
         if text && scope != Scope::Object {
-            return refused(format!("{}s have no columns of text", scope.word()));
+            return refused(format!("a column of scope {} cannot hold text", scope.word()));
         }
         let mut ty = ColumnType { scalar, width, categories: None };
         let by_row = matches!(scope, Scope::Object | Scope::Group);

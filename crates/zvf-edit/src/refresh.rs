@@ -62,7 +62,11 @@ impl Transaction {
         root: &mut Json,
     ) -> Result<RefreshResult> {
         let levels = list_coarser(&self.snap)?;
-        let marks = self.read_stale_marks(&levels, changes)?;
+        let read_mark = |level: &u32| {
+            let doc = self.level_doc(&level.to_string(), changes)?;
+            Ok(doc.map_or(Json::Null, |doc| doc["attributes"]["zvf"].clone()))
+        };
+        let marks = levels.iter().map(read_mark).collect::<Result<Vec<Json>>>()?;
         let is_stale = marks.iter().any(|mark| !mark["stale"].is_null());
         if levels.is_empty() || refresh == Refresh::None || refresh == Refresh::Stale && !is_stale {
             return Ok(RefreshResult::default());
@@ -75,16 +79,6 @@ impl Transaction {
             *root = parse_doc(&bytes)?;
         }
         Ok(RefreshResult { levels, rebuilt })
-    }
-
-    /// Reads the marks that edits left in the documents of levels.
-    fn read_stale_marks(&self, levels: &[u32], changes: &Changes) -> Result<Vec<Json>> {
-        let mut marks = Vec::new();
-        for level in levels {
-            let doc = self.level_doc(&level.to_string(), changes)?;
-            marks.push(doc.map_or(Json::Null, |doc| doc["attributes"]["zvf"].clone()));
-        }
-        Ok(marks)
     }
 
     /// Copies the store with the changes, rebuilds the levels of the copy, only the `stale` parts if there are any, and

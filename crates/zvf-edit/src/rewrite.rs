@@ -62,8 +62,8 @@ impl Rewrite {
     }
 
     /// Commits the differences between the copy and the store. `pyramid` may have removed levels
-    /// and links, `rewrite` cells, `rewrite chunks` both, and other operations nothing. The
-    /// report is that of [`crate::Editor::report`].
+    /// and links, `rewrite` cells, and other operations nothing; `rewrite chunks` has made a new
+    /// store. The report is that of [`crate::Editor::report`].
     ///
     /// # Errors
     ///

@@ -31,11 +31,14 @@ use crate::transaction::Transaction;
 fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
     let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
     let gate = from.place.gate.clone(); // a signal ends the command before the name is there, or not at all
-    check_is_free(out)?;
     let lock = TargetLock::acquire(&disk, out)?;
-    let staging = StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })?;
     check_is_free(out)?;
-    Ok(staging)
+    if let Some(store) = from.store.folder()
+        && lock.target().starts_with(store.root().canonicalize()?)
+    {
+        return refused(format!("{}: expected a place outside of the store", out.display()));
+    }
+    Ok(StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })?)
 }
 
 fn check_is_free(out: &Path) -> Result<()> {
@@ -172,16 +175,18 @@ pub fn split(
     half_open: bool,
     dry_run: bool,
 ) -> Result<Json> {
-    check_is_free(folder)?;
     let store = store.into();
     let journal = open_store_journal(&store)?;
+    let staging = match dry_run {
+        true => check_is_free(folder).map(|()| None)?,
+        false => Some(begin_output(&journal, folder)?),
+    };
     let held = hold_for_reading(&store)?;
     let whole = Transaction::begin(&journal)?;
     let (list, without_value) = find_parts(&whole, by)?;
     let names = name_parts(&list);
     let named = || list.iter().zip(&names);
-    if !dry_run {
-        let staging = begin_output(&journal, folder)?;
+    if let Some(staging) = staging {
         let parts: Vec<NamedPart<'_>> =
             named().map(|((_, keep), name)| (name.as_str(), keep)).collect();
         let splitting = Splitting { snap: Rc::clone(&whole.snap), staging: &staging, half_open };

@@ -50,7 +50,7 @@ pub const ARROWS: Spec = Spec {
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, Form::Stream),
     write: Some(WriteFn::Pieces(|file| files::open(file, Form::Stream))),
-    capabilities: Capabilities { streams_in: false, ..TABLE },
+    ..ARROW
 };
 
 /// A Parquet file.
@@ -61,7 +61,7 @@ pub const PARQUET: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"PAR1"),
     read: |bytes, options| read::open(bytes, options, Form::Parquet),
     write: Some(WriteFn::Pieces(|file| files::open(file, Form::Parquet))),
-    capabilities: Capabilities { streams_in: false, ..TABLE },
+    ..ARROW
 };
 
 /// Features in a Parquet file.

@@ -61,15 +61,10 @@ fn check_magic(source: &mut RandomFile, form: Form) -> Result<()> {
     let expected = String::from_utf8_lossy(magic).into_owned();
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
-    if start != magic {
-        return source.spot_at(0).refuse(Class::BadMagic, expected, show(&start));
-    }
+    source.spot_at(0).ensure(start == magic, Class::BadMagic, &expected, show(&start))?;
     let at = source.len() - size;
     let end = source.read(at, size, "the magic at the end")?;
-    if end != magic {
-        return source.spot_at(at).refuse(Class::Truncated, expected, show(&end));
-    }
-    Ok(())
+    source.spot_at(at).ensure(end == magic, Class::Truncated, expected, show(&end))
 }
 
 /// The record batches of a file, which can be read more than once.

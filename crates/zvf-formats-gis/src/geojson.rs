@@ -5,11 +5,6 @@ pub(crate) mod write;
 
 use zvf_formats::{Capabilities, FEATURES, Spec, WriteFn, recognizes_nothing};
 
-const GEOJSON_FEATURES: Capabilities = Capabilities {
-    options: &[("geojson.crs", "the coordinate reference system, where the input states none")],
-    ..FEATURES
-};
-
 /// A collection of features.
 pub const GEOJSON: Spec = Spec {
     token: "geojson",
@@ -18,7 +13,11 @@ pub const GEOJSON: Spec = Spec {
     recognizes: recognizes_nothing,
     read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, false))),
-    capabilities: GEOJSON_FEATURES,
+    capabilities: Capabilities {
+        finite: true,
+        options: &[("geojson.crs", "the coordinate reference system, where the input states none")],
+        ..FEATURES
+    },
 };
 
 /// A feature a line.
@@ -26,8 +25,6 @@ pub const GEOJSON_LINES: Spec = Spec {
     token: "geojsonl",
     name: "GeoJSON lines",
     extensions: &["geojsonl", "geojsons", "geojsonseq"],
-    recognizes: recognizes_nothing,
-    read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, true))),
-    capabilities: GEOJSON_FEATURES,
+    ..GEOJSON
 };

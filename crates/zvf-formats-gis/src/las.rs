@@ -30,22 +30,6 @@ impl Grid {
     }
 }
 
-const LAS_POINTS: Capabilities = Capabilities {
-    kinds: &[Kind::PointCloud],
-    axes: (1, 3),
-    positions: Attributes::Numbers,
-    vertex_attributes: Attributes::Numbers,
-    ids: IdSupport::Bits(64),
-    units: UnitSupport::Any,
-    streams_in: false,
-    options: &[
-        ("las.point_format", "the point format, 0 to 10"),
-        ("las.scale", "the distance of the grid of coordinates"),
-        ("las.version", "1.2, 1.3 or 1.4"),
-    ],
-    ..POSITIONS_ONLY
-};
-
 const LAS_MAGIC: &[u8] = b"LASF";
 
 /// Points of laser scanners.
@@ -56,7 +40,21 @@ pub const LAS: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(LAS_MAGIC),
     read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Plain))),
-    capabilities: LAS_POINTS,
+    capabilities: Capabilities {
+        kinds: &[Kind::PointCloud],
+        axes: (1, 3),
+        positions: Attributes::Numbers,
+        vertex_attributes: Attributes::Numbers,
+        ids: IdSupport::Bits(64),
+        units: UnitSupport::Any,
+        streams_in: false,
+        options: &[
+            ("las.point_format", "the point format, 0 to 10"),
+            ("las.scale", "the distance of the grid of coordinates"),
+            ("las.version", "1.2, 1.3 or 1.4"),
+        ],
+        ..POSITIONS_ONLY
+    },
 };
 
 /// Points of laser scanners, compressed.
@@ -68,9 +66,8 @@ pub const LAZ: Spec = Spec {
         start.bytes.starts_with(LAS_MAGIC)
             && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
     },
-    read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Compressed))),
-    capabilities: LAS_POINTS,
+    ..LAS
 };
 
 /// Points of laser scanners in an octree.
@@ -83,5 +80,5 @@ pub const COPC: Spec = Spec {
     },
     read: read::copc::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, Variant::Octree))),
-    capabilities: Capabilities { ranges: true, ..LAS_POINTS },
+    capabilities: Capabilities { ranges: true, ..LAS.capabilities },
 };

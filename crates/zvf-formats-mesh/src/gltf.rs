@@ -20,6 +20,7 @@ pub const GLTF: Spec = Spec {
         kinds: &[Kind::Mesh, Kind::Graph, Kind::Skeleton, Kind::PointCloud],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),
+        finite: true,
         vertex_attributes: Attributes::Types(&["uint8", "uint16", "int8", "int16", "float32"]),
         object_attributes: Attributes::All,
         elements: true,

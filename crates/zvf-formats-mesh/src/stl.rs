@@ -20,6 +20,7 @@ pub const STL: Spec = Spec {
         kinds: &[Kind::Mesh],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),
+        finite: true,
         elements: true,
         corners: 3,
         element_attributes: Attributes::Types(&["uint16"]),

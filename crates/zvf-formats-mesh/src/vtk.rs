@@ -16,7 +16,18 @@ pub const VTK: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"# vtk DataFile Version"),
     read: read::open,
     write: None,
-    capabilities: POLY_DATA,
+    capabilities: Capabilities {
+        kinds: ALL_KINDS,
+        axes: (1, 3),
+        vertex_attributes: Attributes::All,
+        object_attributes: Attributes::All,
+        elements: true,
+        element_attributes: Attributes::All,
+        ids: IdSupport::Bits(64),
+        streams_in: false,
+        streams_out: false,
+        ..POSITIONS_ONLY
+    },
 };
 
 /// Data of VTK in XML.
@@ -27,18 +38,5 @@ pub const VTP: Spec = Spec {
     recognizes: |start| begins_with_element(start.bytes, "VTKFile"),
     read: read::open_xml,
     write: Some(WriteFn::Whole(write::encode)),
-    capabilities: POLY_DATA,
-};
-
-const POLY_DATA: Capabilities = Capabilities {
-    kinds: ALL_KINDS,
-    axes: (1, 3),
-    vertex_attributes: Attributes::All,
-    object_attributes: Attributes::All,
-    elements: true,
-    element_attributes: Attributes::All,
-    ids: IdSupport::Bits(64),
-    streams_in: false,
-    streams_out: false,
-    ..POSITIONS_ONLY
+    ..VTK
 };

@@ -20,6 +20,7 @@ pub const SWC: Spec = Spec {
     capabilities: Capabilities {
         kinds: &[Kind::Skeleton, Kind::Graph],
         axes: (3, 3),
+        finite: true,
         vertex_attributes: Attributes::Types(&["int32", "int64", "float32", "float64"]),
         vertex_names: &["radius", "type"],
         elements: true,

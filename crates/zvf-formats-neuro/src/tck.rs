@@ -16,6 +16,7 @@ pub const TCK: Spec = Spec {
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
     capabilities: Capabilities {
+        finite: true,
         options: &[("tck.f64", "true for positions of 64 bits")],
         ..STREAMLINES
     },

@@ -20,6 +20,7 @@ pub const TRK: Spec = Spec {
         vertex_attributes: Attributes::Types(&["float32"]),
         object_attributes: Attributes::Types(&["float32"]),
         check: |header| Ok(find_missing_image(header, "TRK")),
+        finite: true,
         ..STREAMLINES
     },
 };

@@ -16,18 +16,26 @@ pub const TRX: Spec = Spec {
     recognizes: is_zip,
     read: read::open,
     write: Some(WriteFn::Pieces(write::open_zip)),
-    capabilities: TRX_CAPABILITIES,
+    capabilities: Capabilities {
+        positions: Attributes::Types(&["float16", "float64", "float32"]),
+        vertex_attributes: Attributes::Numbers,
+        object_attributes: Attributes::Numbers,
+        groups: GroupSupport::Attributes,
+        check: |header| Ok(find_missing_image(header, "TRX")),
+        streams_in: false,
+        streams_out: false,
+        ..STREAMLINES
+    },
 };
 
 /// The same as a folder.
 pub const TRX_FOLDER: Spec = Spec {
     token: "trx-folder",
-    name: "TRX",
     extensions: &[],
     recognizes: |start| start.has_member("header.json"),
-    read: read::open,
     write: Some(WriteFn::Pieces(write::open_folder)),
-    capabilities: Capabilities { is_folder: true, marker: "header.json", ..TRX_CAPABILITIES },
+    capabilities: Capabilities { is_folder: true, marker: "header.json", ..TRX.capabilities },
+    ..TRX
 };
 
 /// Returns whether a zip is TRX and not npz, by the name of its first member or its extension.
@@ -39,14 +47,3 @@ fn is_zip(start: &Start<'_>) -> bool {
         .is_some_and(|end| end.to_str().is_some_and(|end| end.eq_ignore_ascii_case("trx")));
     start.bytes.starts_with(b"PK\x03\x04") && (has_extension || first.starts_with(b"header.json"))
 }
-
-const TRX_CAPABILITIES: Capabilities = Capabilities {
-    positions: Attributes::Types(&["float16", "float64", "float32"]),
-    vertex_attributes: Attributes::Numbers,
-    object_attributes: Attributes::Numbers,
-    groups: GroupSupport::Attributes,
-    check: |header| Ok(find_missing_image(header, "TRX")),
-    streams_in: false,
-    streams_out: false,
-    ..STREAMLINES
-};

@@ -21,8 +21,7 @@ pub const TSV: Spec = Spec {
     token: "tsv",
     name: "TSV",
     extensions: &["tsv"],
-    recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, b'\t'),
     write: Some(WriteFn::Pieces(|file| write::open(file, b'\t'))),
-    capabilities: TABLE,
+    ..CSV
 };

@@ -5,14 +5,6 @@ pub(crate) mod write;
 
 use zvf_formats::{Attributes, Capabilities, POSITIONS_ONLY, Spec, WriteFn, recognizes_nothing};
 
-const TEXT_POINTS: Capabilities = Capabilities {
-    kinds: read::KINDS,
-    positions: Attributes::Numbers,
-    vertex_attributes: Attributes::Numbers,
-    streams_in: false,
-    ..POSITIONS_ONLY
-};
-
 /// Lines of coordinates.
 pub const XYZ: Spec = Spec {
     token: "xyz",
@@ -21,7 +13,14 @@ pub const XYZ: Spec = Spec {
     recognizes: recognizes_nothing,
     read: read::open,
     write: Some(WriteFn::Pieces(|file| write::open(file, "XYZ"))),
-    capabilities: Capabilities { refusal: write::refuse, ..TEXT_POINTS },
+    capabilities: Capabilities {
+        kinds: read::KINDS,
+        positions: Attributes::Numbers,
+        vertex_attributes: Attributes::Numbers,
+        streams_in: false,
+        refusal: write::refuse,
+        ..POSITIONS_ONLY
+    },
 };
 
 /// Lines of coordinates, counted.
@@ -29,8 +28,12 @@ pub const PTS: Spec = Spec {
     token: "pts",
     name: "PTS",
     extensions: &["pts"],
-    recognizes: recognizes_nothing,
     read: read::open_pts,
     write: Some(WriteFn::Pieces(|file| write::open(file, "PTS"))),
-    capabilities: Capabilities { streams_out: false, refusal: write::refuse_pts, ..TEXT_POINTS },
+    capabilities: Capabilities {
+        streams_out: false,
+        refusal: write::refuse_pts,
+        ..XYZ.capabilities
+    },
+    ..XYZ
 };

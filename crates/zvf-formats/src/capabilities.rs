@@ -16,6 +16,8 @@ pub struct Capabilities {
     pub axes: (u32, u32),
     /// The types that positions keep; others are narrowed to the last of them.
     pub positions: Attributes,
+    /// Whether NaN and infinite coordinates are refused.
+    pub finite: bool,
     /// The attributes of vertices.
     pub vertex_attributes: Attributes,
     /// The names that attributes of vertices must have, where the format has fixed fields; empty for any.
@@ -149,6 +151,7 @@ pub const POSITIONS_ONLY: Capabilities = Capabilities {
     several_kinds: false,
     axes: (1, 3),
     positions: Attributes::Types(&["float64", "float32"]),
+    finite: false,
     vertex_attributes: Attributes::None,
     vertex_names: &[],
     object_attributes: Attributes::None,

@@ -5,12 +5,15 @@ use std::io::Write as _;
 
 use zvf_error::Result;
 use zvf_format::Class;
+use zvf_metadata::Dtype;
 use zvf_model::flow::{FlowReport, Header, Piece, Sink};
 
 use crate::capabilities::Capabilities;
+use crate::error::cannot_hold;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
 use crate::read::{Bytes, FileReader, ReadOptions};
+use crate::table::value_places;
 use crate::write::{
     CollectedPieces, Encode, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, Target,
     second_kind,
@@ -86,7 +89,10 @@ impl Spec {
                 Ok(Box::new(CollectingWriter { target, encode, collected }) as _)
             }),
         };
-        Ok(Box::new(FileSink { open: Some(open), writer: None, format }))
+        let can = &self.capabilities;
+        let narrows = !can.positions.keeps(Dtype::FLOAT64);
+        let finite = can.finite.then_some(if narrows { f32::MAX.into() } else { f64::MAX });
+        Ok(Box::new(FileSink { open: Some(open), writer: None, format, finite }))
     }
 }
 
@@ -110,6 +116,7 @@ struct FileSink<'a> {
     open: Option<OpenWriter<'a>>,              // until the kind begins
     writer: Option<Box<dyn PieceWriter + 'a>>, // from then on
     format: &'static str,
+    finite: Option<f64>, // the largest coordinate, where NaN and infinity have no place
 }
 
 impl Sink for FileSink<'_> {
@@ -120,6 +127,15 @@ impl Sink for FileSink<'_> {
     }
 
     fn write(&mut self, piece: Piece) -> Result<()> {
+        if let (Some(max), Piece::Vertices(batch)) = (self.finite, &piece) {
+            let positions = batch.positions();
+            let mut all = value_places(positions).map(|(row, axis)| positions.float(row, axis));
+            if let Some(x) = all.find(|x| x.is_some_and(|x| x.is_nan() || x.abs() > max)).flatten()
+            {
+                let advice = "leave the vertex out, or write PLY or Parquet";
+                return Err(cannot_hold(self.format, format!("a coordinate {x:e}"), advice));
+            }
+        }
         self.writer.as_mut().map_or(Ok(()), |writer| writer.write(piece))
     }
 

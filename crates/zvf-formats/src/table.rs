@@ -60,7 +60,8 @@ impl<'a> Table<'a> {
         for field in batch.fields() {
             columns.extend(field_columns(field));
         }
-        let parts = part_by_vertex(batch);
+        let parts = batch.parts().iter().enumerate();
+        let parts = parts.flat_map(|(at, part)| part.rows.map(move |_| at)).collect();
         if !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "part".into(), source: ScalarSource::Part });
         }
@@ -192,10 +193,7 @@ pub fn value_places(column: &Column) -> impl Iterator<Item = (usize, usize)> + u
 /// Returns a column with some rows of another.
 #[must_use]
 pub fn gather_rows(column: &Column, rows: &[usize]) -> Column {
-    let mut builder = ColumnBuilder::empty_like(column);
-    builder.reserve(rows.len());
-    rows.iter().for_each(|row| builder.push_row(column, *row));
-    builder.finish()
+    arrange_rows(column, rows.iter().copied().map(Some), &[])
 }
 
 /// Returns a column with some rows of another, and `missing` for each that is not there.
@@ -228,11 +226,6 @@ pub(crate) fn vertex_owners(batch: &Batch) -> Option<Vec<Option<ObjectId>>> {
     let mut owners = vec![None; batch.len()];
     batch.parts().iter().for_each(|part| owners[part.rows].fill(Some(part.object)));
     (!batch.parts().offsets().is_empty()).then_some(owners)
-}
-
-fn part_by_vertex(batch: &Batch) -> Vec<usize> {
-    let parts = batch.parts().iter().enumerate();
-    parts.flat_map(|(at, part)| part.rows.map(move |_| at)).collect()
 }
 
 /// Returns the object of each vertex, -1 where there is none.

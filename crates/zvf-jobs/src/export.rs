@@ -14,21 +14,22 @@
 //! Not here: the formats (`zvf-convert`), and stores from files ([`crate::create`]).
 
 use async_recursion::async_recursion as boxed;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
+use zvf_format::key::Delta;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
-    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
-    RowAttribute, header_names,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelId, LevelReader, LinkAttribute,
+    Members, ObjectId, RowAttribute, Value, header_names,
 };
-use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
+use zvf_query::{Columns, NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::{Store, fill_item};
 
 use crate::Error;
@@ -69,7 +70,11 @@ pub struct Export {
     is_table: bool, // without attributes of objects, and groups
     seen: HashSet<ObjectId>,
     objects: Vec<ObjectId>, // those seen, in the order in which they came
+    sentinels: Sentinels,
 }
+
+/// The numbers that stand for missing values, by attribute; a file cannot tell them from others.
+type Sentinels = BTreeMap<String, Value>;
 
 /// The next step.
 enum ExportStep {
@@ -100,15 +105,19 @@ impl Export {
         Ok(export)
     }
 
-    /// Runs `query` for a table: the attributes of objects and the groups are not read, and the
-    /// notes do not list what is missing.
+    /// Runs `query` for a table: the attributes of objects and the groups are not read. The notes
+    /// say whether a limit cuts it before the first piece, and do not list what is missing.
     ///
     /// # Errors
     ///
     /// When the query fails.
     #[boxed]
     pub async fn open_table(reader: &Reader, query: Query) -> Result<Self, Error> {
-        Self::start(reader, query, None, true).await
+        let mut export = Self::start(reader, query, None, true).await?;
+        if matches!(export.stage, ExportStep::Streamed(_)) && export.query.limit.is_some() {
+            export.note_what_lacks().await?;
+        }
+        Ok(export)
     }
 
     /// Adds the number of vertices that the plan of the query expects, for those who show progress.
@@ -150,18 +159,23 @@ impl Export {
             is_table,
             seen: HashSet::new(),
             objects: Vec::new(),
+            sentinels: Sentinels::new(),
         })
     }
 
     /// Adds objects, groups and format records to the header.
     async fn describe_rest(&mut self) -> Result<(), Error> {
-        let fields = object_fields(&self.level, &[]).await?;
+        if self.query.columns == Columns::All {
+            self.header.left_out = list_left_out(&self.level).await?;
+        }
+        let sentinels = &mut self.sentinels;
+        let fields = object_fields(&self.level, &[], sentinels).await?;
         let id_field = fields.iter().find(|field| ID_FIELDS.contains(&&*field.name));
         self.header.id_field = id_field.map(|field| field.name.to_string());
         self.header.object_fields = if self.header.objects { fields } else { Vec::new() };
         if let Some(catalogue) = self.level.groups().await? {
             self.header.groups = !catalogue.is_empty();
-            self.header.group_fields = group_fields(&self.level, &[]).await?;
+            self.header.group_fields = group_fields(&self.level, &[], sentinels).await?;
         }
         for name in header_names(self.reader.store()).await?.names {
             if let Some(record) = zvf_model::header(self.reader.store(), &name).await? {
@@ -188,7 +202,9 @@ impl Export {
                 ExportStep::Streamed(mut batches) => {
                     let Some(batch) = batches.next().await.transpose()? else {
                         self.stage = self.after_vertices();
-                        self.note_what_lacks().await?;
+                        if !self.is_table {
+                            self.note_what_lacks().await?;
+                        }
                         continue;
                     };
                     self.stage = ExportStep::Streamed(batches);
@@ -226,16 +242,18 @@ impl Export {
                     let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
                     self.stage = ExportStep::Objects(end);
                     let ids = &self.objects[start..end];
-                    if let Some((ids, fields)) = known_objects(&self.level, ids).await? {
-                        return Ok(Some(Piece::Objects { ids, fields }));
-                    }
+                    return Ok(Some(known_objects(&self.level, ids, &mut self.sentinels).await?));
                 }
-                ExportStep::Objects(_) => self.stage = ExportStep::Groups,
+                ExportStep::Objects(_) => {
+                    self.stage = ExportStep::Groups;
+                    self.note_empty_objects().await?;
+                }
                 ExportStep::Groups => {
                     let groups = groups(&self.level, &self.objects).await?;
                     if !groups.is_empty() {
                         let all: Vec<u64> = (0..).take(groups.len()).collect();
-                        let fields = group_fields(&self.level, &all).await?;
+                        let sentinels = &mut self.sentinels;
+                        let fields = group_fields(&self.level, &all, sentinels).await?;
                         return Ok(Some(Piece::Groups { groups, fields }));
                     }
                 }
@@ -262,10 +280,21 @@ impl Export {
         }
     }
 
+    /// Adds a note about objects that the answer lacks because they have no vertices.
+    async fn note_empty_objects(&mut self) -> Result<(), Error> {
+        let slots = self.level.objects().await?.map_or(0, |index| index.slots());
+        let absent = slots.saturating_sub(to_u64(self.objects.len()));
+        if asks_all(&self.query) && self.level.level() == LevelId(0) && absent > 0 {
+            let objects = format_count(absent, "object");
+            self.notes.push(format!("{objects} without vertices left out"));
+        }
+        Ok(())
+    }
+
     /// Adds notes about missing parts of the answer, which a stream does not report itself.
     async fn note_what_lacks(&mut self) -> Result<(), Error> {
         let asks = self.query.objects.is_some() || self.query.allow_missing;
-        if self.is_table || self.query.limit.is_none() && !asks {
+        if self.query.limit.is_none() && !asks {
             return Ok(());
         }
         let counts = self.reader.count(&self.query).await?;
@@ -302,7 +331,10 @@ impl Source for Export {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+        let sentinels = self.sentinels.iter();
+        let missing =
+            sentinels.map(|(name, x)| format!("missing values of {name:?} are written as {x}"));
+        self.notes.iter().cloned().chain(missing).collect()
     }
 }
 
@@ -345,6 +377,49 @@ async fn begin_numbered(
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
     let header = describe(reader.store(), &with_elements?);
     Ok((ExportStep::Numbered(Some(part), Box::new(numbered)), notes, header))
+}
+
+/// Returns whether a query asks for all geometry of a kind.
+pub(crate) fn asks_all(query: &Query) -> bool {
+    let Query { region, objects, groups, filter, limit, first_chunk, end_chunk, .. } = query;
+    let is_part = region.is_some() || filter.is_some() || limit.is_some() || first_chunk.is_some();
+    !(is_part || objects.is_some() || groups.is_some() || end_chunk.is_some())
+}
+
+/// Lists what a level has that an [`Export`] of all its columns lacks.
+///
+/// # Errors
+///
+/// When the level cannot be read.
+#[boxed]
+pub async fn list_left_out(level: &LevelReader) -> Result<Vec<String>, Error> {
+    let mut left_out = Vec::new();
+    let mut columns = level.node().children("fragment_attributes").await?.names;
+    columns.retain(|name| !KEPT_COLUMNS.contains(&name.as_str()));
+    if !columns.is_empty() {
+        left_out.push(format!("columns of fragments: {}", columns.join(", ")));
+    }
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    if !kind.has_links()
+        && let Some(family) = level.links(Delta::SAME).await?
+    {
+        let attributes = family.attributes().await?;
+        let names: Vec<&str> = attributes.iter().map(LinkAttribute::name).collect();
+        match names.as_slice() {
+            [] if kind.is_chain() => {} // links follow from the order of vertices
+            [] => left_out.push(format!("links of a {kind}")),
+            names => left_out.push(format!("links of a {kind} with {}", names.join(", "))),
+        }
+    }
+    let store = level.store();
+    let first = store.root().zarr_vectors.geometry_types.first();
+    let shapes = store.nodes().dense("parametric/objects").await?;
+    if let Some(shapes) =
+        shapes.filter(|_| first.is_none_or(|first| first.as_str() == kind.token()))
+    {
+        left_out.push(format_count(shapes.len(), "parametric object"));
+    }
+    Ok(left_out)
 }
 
 /// Returns the vertices of each element, as a column of `int64`.
@@ -401,44 +476,52 @@ fn tidy(batch: Batch) -> Batch {
     if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
-/// Returns those of `ids` that the index contains, with their attributes; nothing without an index.
+/// Returns those of `ids` that the index contains, with their attributes; all without an index.
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],
-) -> Result<Option<(Vec<ObjectId>, Vec<Field>)>, Error> {
+    sentinels: &mut Sentinels,
+) -> Result<Piece, Error> {
     let Some(index) = level.objects().await? else {
-        return Ok(Some((ids.to_vec(), Vec::new())));
+        return Ok(Piece::Objects { ids: ids.to_vec(), fields: Vec::new() });
     };
-    let found = index.find(ids).await?;
-    let found_objects: Vec<(ObjectId, u64)> =
-        ids.iter().zip(found).filter_map(|(id, row)| Some((*id, row?))).collect();
-    if found_objects.is_empty() {
-        return Ok(None);
-    }
-    let (found_objects, rows): (Vec<ObjectId>, Vec<u64>) = found_objects.into_iter().unzip();
-    Ok(Some((found_objects, object_fields(level, &rows).await?)))
+    let found = ids.iter().zip(index.find(ids).await?);
+    let (ids, rows): (_, Vec<u64>) = found.filter_map(|(id, row)| Some((*id, row?))).unzip();
+    Ok(Piece::Objects { ids, fields: object_fields(level, &rows, sentinels).await? })
 }
 
 /// Reads the attributes of the objects in these rows of the index.
-async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, Error> {
+async fn object_fields(
+    level: &LevelReader,
+    rows: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     if level.objects().await?.is_none() {
         return Ok(fields);
     }
     for attribute in level.object_attributes().await? {
         if !attribute.is_derived() {
-            fields.push(read_rows(&attribute, rows).await?);
+            fields.push(read_rows(&attribute, rows, sentinels).await?);
         }
     }
     Ok(fields)
 }
 
 /// Reads rows of an attribute; absent rows become NaN if the type has it.
-async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Error> {
+async fn read_rows(
+    attribute: &RowAttribute,
+    rows: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Field, Error> {
     let values = attribute.rows(rows).await?;
     let column = values.column();
     let dtype = column.dtype();
     if values.absent_rows().is_empty() || dtype.kind != DtypeKind::Float {
+        let absent = values.absent_rows().first().map(|row| column.value(*row, 0));
+        if let Some(sentinel @ (Value::Int(_) | Value::UInt(_))) = absent {
+            sentinels.insert(attribute.name().to_owned(), sentinel);
+        }
         return Ok(attribute.field(column.clone()));
     }
     let nan = fill_item(FillValue::float(f64::NAN).fill(), dtype);
@@ -473,17 +556,23 @@ async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>,
 }
 
 /// Reads the attributes of these groups.
-async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
+async fn group_fields(
+    level: &LevelReader,
+    groups: &[u64],
+    sentinels: &mut Sentinels,
+) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     for attribute in level.group_attributes().await? {
-        fields.push(read_rows(&attribute, groups).await?);
+        fields.push(read_rows(&attribute, groups, sentinels).await?);
     }
     Ok(fields)
 }
 
+/// Columns of fragments that every writer derives from the objects.
+const KEPT_COLUMNS: [&str; 2] = ["object_id", "segment_id"];
 /// Attributes of objects that are ids in other formats.
 const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
 /// Number of objects per piece.
 const OBJECTS_OF_A_PIECE: usize = 65_536;
 /// The note on an answer that a limit truncated.
-const CUT_OFF: &str = "the answer was cut at the limit: there is more";
+pub const CUT_OFF: &str = "the answer was cut at the limit: there is more";

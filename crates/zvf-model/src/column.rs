@@ -9,7 +9,7 @@
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable};
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::Value;
@@ -148,7 +148,7 @@ impl Column {
     #[must_use]
     #[inline]
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
-        to_float(&self.value(i, c))
+        self.value(i, c).as_f64()
     }
 
     /// Returns all values as floats, row by row: large integers are rounded, and text becomes NaN.
@@ -318,7 +318,51 @@ impl Value {
             (Kind::Bool | Kind::Float, _) => Self::Null,
         }
     }
+
+    /// Returns the value as a float, rounded if it is a large integer; `None` for text and null.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::as_conversions, reason = "rounding a large integer is what is asked for")]
+    pub const fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(n) => Some(*n as f64),
+            Self::UInt(n) => Some(*n as f64),
+            Self::Float(x) => Some(*x),
+            Self::Bool(flag) => Some(*flag as u8 as f64),
+            Self::Null | Self::Text(_) => None,
+        }
+    }
 }
+
+/// Appends a number as the little-endian bytes of a value: rounded, and clamped to the type.
+pub fn push_number(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
+    let size = usize::try_from(dtype.size).unwrap_or(8);
+    match (dtype.kind, size) {
+        (DtypeKind::Float, 2) => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
+        (DtypeKind::Float, 4) => bytes.extend(nearest_f32(x).to_le_bytes()),
+        (DtypeKind::Float, _) => bytes.extend(x.to_le_bytes()),
+        (DtypeKind::UInt, 8) => {
+            let whole = if x < TWO_TO_63 {
+                saturating_floor_i64(x + 0.5).max(0).unsigned_abs()
+            } else {
+                u64::MAX
+            };
+            bytes.extend(whole.to_le_bytes());
+        }
+        (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
+            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has 1 to 8 bytes
+            let signed = dtype.kind == DtypeKind::Int;
+            let max = if signed { i64::MAX >> (64 - bits) } else { !(-1 << bits.min(62)) };
+            let min = if signed { !max } else { 0 };
+            let whole = saturating_floor_i64(x + 0.5).clamp(min, max);
+            bytes.extend(whole.to_le_bytes().iter().take(size));
+        }
+        (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),
+    }
+}
+
+/// Floats from here on exceed signed 64-bit integers.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_807.0;
 
 /// Decodes a whole number of this kind.
 pub(crate) fn read_whole(bytes: &[u8], kind: DtypeKind) -> i128 {
@@ -340,17 +384,6 @@ fn text(bytes: &[u8]) -> String {
     let chars = units.map(|unit| u32::try_from(unit).ok().and_then(char::from_u32));
     let text: String = chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     text.trim_end_matches('\0').to_owned()
-}
-
-#[expect(clippy::as_conversions, reason = "rounding a large integer is what is asked for")]
-const fn to_float(value: &Value) -> Option<f64> {
-    match value {
-        Value::Int(n) => Some(*n as f64),
-        Value::UInt(n) => Some(*n as f64),
-        Value::Float(x) => Some(*x),
-        Value::Bool(flag) => Some(*flag as u8 as f64),
-        Value::Null | Value::Text(_) => None,
-    }
 }
 
 #[cfg(test)]

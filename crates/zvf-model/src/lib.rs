@@ -40,7 +40,7 @@ mod value;
 
 pub use batch::{BadBatch, Batch, BatchPart, Elements, Parts};
 pub use bounds::{BadBounds, Bounds};
-pub use column::{BadColumn, Column, ColumnBuilder, NativeType};
+pub use column::{BadColumn, Column, ColumnBuilder, NativeType, push_number};
 pub use composite::ExtraGeometry;
 pub use extent::Extent;
 pub use field::{BadCode, Categories, Field};

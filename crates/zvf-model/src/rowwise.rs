@@ -266,14 +266,8 @@ pub fn is_fill_row(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
 }
 
 fn is_nan(dtype: Dtype, item: &[u8]) -> bool {
-    match (dtype.kind, item) {
-        (DtypeKind::Float, &[a, b]) => half::f16::from_le_bytes([a, b]).is_nan(),
-        (DtypeKind::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).is_nan(),
-        (DtypeKind::Float, _) => {
-            item.first_chunk::<8>().is_some_and(|item| f64::from_le_bytes(*item).is_nan())
-        }
-        (DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt | DtypeKind::Text, _) => false,
-    }
+    dtype.kind == DtypeKind::Float
+        && matches!(Value::decode(dtype, item), Value::Float(x) if x.is_nan())
 }
 
 #[cfg(test)]

@@ -79,10 +79,11 @@ impl AtomicFile {
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
         let path = resolve_target(path)?;
         parent_of(&path)?;
+        // Leftovers that cannot be removed do no harm. Those of a process that was killed after it
+        // published the file go, too.
+        drop(remove_leftovers(disk, &path));
         check_target(&path, options.replace)?;
         let identity = TargetIdentity::read(&path, "")?;
-        // Leftovers that cannot be removed do no harm.
-        drop(remove_leftovers(disk, &path));
         let (temporary, file, lock) = loop {
             let name = format!("{NEW_FILE}-{}", unique_id());
             let temporary = need_sibling(&path, &name)?;
@@ -227,7 +228,9 @@ mod tests {
             second.file().write_all(b"other").unwrap();
             second.publish().unwrap();
             assert!(matches!(first.publish(), Err(PublishError::Taken { .. })));
+            fs::write(dir.path().join(".a.zvf-lock"), "").unwrap(); // of a killed process
             assert!(matches!(create(false), Err(PublishError::Taken { .. })));
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 
             let late = create(true).unwrap();
             let mut new = create(true).unwrap();

@@ -17,12 +17,12 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
     match std::fs::canonicalize(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let path = std::path::absolute(target)?;
-            // The parent folder may exist, through links, while the target does not.
-            let above = path.parent().map(std::fs::canonicalize);
-            Ok(match (above, path.file_name()) {
-                (Some(Ok(above)), Some(name)) => above.join(name),
-                _ => path,
-            })
+            // Folders above may exist, through links, while the target does not.
+            let above = path.ancestors().skip(1);
+            let found = above.filter_map(|above| {
+                Some(std::fs::canonicalize(above).ok()?.join(path.strip_prefix(above).ok()?))
+            });
+            Ok(found.into_iter().next().unwrap_or(path))
         }
         found => found,
     }

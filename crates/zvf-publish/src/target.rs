@@ -46,12 +46,12 @@ impl TargetLock {
     /// created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let target = resolve_target(target)?;
-        let parent = parent_of(&target)?;
-        let made = disk.make_dirs(parent)?;
+        let made = disk.make_dirs(parent_of(&target)?)?;
         let path = need_sibling(&target, TARGET_LOCK)?;
         let mut looks = 0..LOOKS;
         let lock = loop {
-            match FileLock::try_acquire(disk, &path)? {
+            let taken = FileLock::try_acquire(disk, &path);
+            match taken.map_err(PublishError::with_path(&path.display().to_string()))? {
                 Some(lock) => break lock.remove_on_drop(),
                 // A process that only checks whether a lock is held takes it for a moment.
                 None if looks.next().is_some() => std::thread::sleep(LOOK),

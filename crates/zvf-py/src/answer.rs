@@ -120,14 +120,10 @@ impl Answer {
         let notices: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
         report.set_item("notices", notices)?;
         let figures = &answer.figures;
-        for (name, figure) in [
-            ("cells", figures.cells),
-            ("rows", figures.rows),
-            ("requests", figures.requests),
-            ("bytes", figures.bytes),
-        ] {
-            report.set_item(name, figure)?;
-        }
+        report.set_item("cells", figures.cells)?;
+        report.set_item("rows", figures.rows)?;
+        report.set_item("requests", figures.requests)?;
+        report.set_item("bytes", figures.bytes)?;
         report.set_item("seconds", figures.elapsed.as_secs_f64())?;
         Ok(Some(report))
     }

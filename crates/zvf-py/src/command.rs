@@ -18,9 +18,8 @@ pub(crate) fn call(args: Vec<String>) -> PyResult<Job> {
         control.on_stop(move || own.stop());
         control.check()?;
         // The command has a runtime of its own, which a thread of this one must not wait for.
-        let line =
-            std::iter::once(OsString::from("zvf")).chain(args.into_iter().map(OsString::from));
-        let line: Vec<OsString> = line.collect();
+        let line = std::iter::once("zvf".to_owned()).chain(args);
+        let line: Vec<OsString> = line.map(OsString::from).collect();
         let shared = control.clone();
         let on_progress = move |done, total| shared.advance_of(done, total);
         let run = move || zvf_cli::call_with_progress(line, &stop, on_progress);

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
+use zvf::format::key::ChunkKey;
 use zvf::predicate::{ColumnRef, Comparison, Predicate};
 use zvf::query::region::{HalfSpace, Region};
 use zvf::{Bounds, Columns, LevelId, LevelRule, ObjectId, Query as Native, Value};
@@ -64,6 +65,14 @@ impl Query {
                         .parse()
                         .map_err(|e: zvf::model::UnknownKind| to_py_error(py, e))?,
                 ),
+                "chunks" => {
+                    let (first, end): (Option<Vec<i64>>, Option<Vec<i64>>) = value.extract()?;
+                    let key = |key: Option<Vec<i64>>| {
+                        let parsed = key.map(|key| ChunkKey::new(&key)).transpose();
+                        parsed.map_err(|error| to_py_error(py, error))
+                    };
+                    query.in_chunks(key(first)?, key(end)?)
+                }
                 "unknown_objects" => {
                     query.unknown_ids(choice(&word, &value, "report, skip, error")?)
                 }

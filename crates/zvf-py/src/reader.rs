@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{Stream, StreamExt as _};
 use pyo3::prelude::*;
-use serde::Serialize;
 use serde_json::json;
 use zvf::inspect::{AttributeStats, GroupView, ObjectView, StoreSummary};
 use zvf::render::{ColourBy, Ground, Options, Size};
-use zvf::{Batch, Counts, LevelId, ObjectId, OpenOptions, QueryPlan, Reader as Native};
+use zvf::{Batch, Counts, LevelId, ObjectId, OpenOptions, Reader as Native};
 
 use zvf::Error;
 
@@ -47,14 +46,6 @@ pub(crate) fn open(
     })
 }
 
-/// The plan of a query, and its text.
-#[derive(Serialize)]
-struct Planned {
-    text: String,
-    #[serde(flatten)]
-    plan: QueryPlan,
-}
-
 /// A handle to the levels of one store.
 #[pyclass(frozen, module = "zvf._zvf")]
 pub(crate) struct Reader(Native);
@@ -79,7 +70,7 @@ impl Reader {
     /// Returns what the store is and holds.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| document(&control.wait(StoreSummary::read(reader.store()))?))
+        prepare(async move { document(&StoreSummary::read(reader.store()).await?) })
     }
 
     /// Returns the root document, as JSON.
@@ -106,9 +97,11 @@ impl Reader {
     /// Returns what a query will read: the text of it, and its numbers.
     fn plan(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
-        start(move |control| {
-            let plan = control.wait(reader.plan(&query))?;
-            document(&Planned { text: plan.to_string(), plan })
+        prepare(async move {
+            let plan = reader.plan(&query).await?;
+            let mut planned = json!(plan);
+            planned["text"] = plan.to_string().into();
+            document(&planned)
         })
     }
 
@@ -121,13 +114,20 @@ impl Reader {
     /// Lists the chunk keys of a level, in numeric order.
     fn chunks(&self, level: u32) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| {
-            let chunks = control.wait(async {
-                let level = reader.level(LevelId(level)).await?;
-                level.chunks().await
-            })?;
+        prepare(async move {
+            let chunks = reader.level(LevelId(level)).await?.chunks().await?;
             let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
             Ok(outcome(keys))
+        })
+    }
+
+    /// Lists the keys of the chunks that a query reads vertices of, in numeric order.
+    fn chunks_of(&self, query: &Query) -> PyResult<Job> {
+        let (reader, query) = (self.0.clone(), query.0.clone().vertices_only());
+        prepare(async move {
+            let chunks = reader.chunks(&query).await?;
+            let keys = chunks.iter().map(|key| key.components().to_vec());
+            Ok(outcome(keys.collect::<Vec<_>>()))
         })
     }
 
@@ -136,66 +136,53 @@ impl Reader {
     #[pyo3(signature = (level, ids=None, references=0))]
     fn objects(&self, level: u32, ids: Option<Vec<i64>>, references: usize) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| {
-            let found = control.wait(async {
-                let level = reader.level(LevelId(level)).await?;
-                if let Some(ids) = ids {
-                    let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
-                    return ObjectView::read_ids(&level, &ids, references).await;
-                }
-                let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
-                let rows: Vec<u64> = (0..index.slots()).collect();
-                ObjectView::read_rows(&level, &rows, references).await
-            })?;
-            document(&found)
+        prepare(async move {
+            let level = reader.level(LevelId(level)).await?;
+            if let Some(ids) = ids {
+                let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
+                return document(&ObjectView::read_ids(&level, &ids, references).await?);
+            }
+            let Some(index) = level.objects().await? else { return document(&[(); 0]) };
+            let rows: Vec<u64> = (0..index.slots()).collect();
+            document(&ObjectView::read_rows(&level, &rows, references).await?)
         })
     }
 
     /// Returns the ids of the rows of the object index of a level; where `present`, of those that have geometry.
     fn object_ids(&self, level: u32, present: bool) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| {
-            let ids = control.wait(async {
-                let level = reader.level(LevelId(level)).await?;
-                let Some(index) = level.objects().await? else {
-                    return Ok::<_, Error>(Vec::new());
-                };
-                let mut ids = index.ids(0..index.slots()).await?;
+        prepare(async move {
+            let mut ids = Vec::new();
+            if let Some(index) = reader.level(LevelId(level)).await?.objects().await? {
+                ids = index.ids(0..index.slots()).await?;
                 if present {
                     let rows: Vec<u64> = (0..index.slots()).collect();
                     let manifests = index.manifests(&rows).await?;
                     let mut presence = manifests.iter().map(|manifest| !manifest.is_empty());
                     ids.retain(|_| presence.next().unwrap_or(true));
                 }
-                Ok(ids)
-            })?;
-            let ids = Buffer::from_numbers(ids.into_iter().map(|id| id.0));
-            Ok(outcome(ids))
+            }
+            Ok(outcome(Buffer::from_numbers(ids.into_iter().map(|id| id.0))))
         })
     }
 
     /// Reads groups of a level with at most `members` of each.
     fn groups(&self, level: u32, members: usize) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| {
-            let found = control.wait(async {
-                let level = reader.level(LevelId(level)).await?;
-                GroupView::read(&level, None, members).await
-            })?;
-            document(&found)
+        prepare(async move {
+            let level = reader.level(LevelId(level)).await?;
+            document(&GroupView::read(&level, None, members).await?)
         })
     }
 
     /// Reads objects that are coefficients of an equation: type, number of the type, coefficients, their names, name.
     fn parametric(&self) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| {
-            let shapes = control.wait(async {
-                match zvf::model::Parametric::open(reader.store()).await? {
-                    Some(parametric) => Ok::<_, Error>(parametric.shapes().await?),
-                    None => Ok(Vec::new()),
-                }
-            })?;
+        prepare(async move {
+            let shapes = match zvf::model::Parametric::open(reader.store()).await? {
+                Some(parametric) => parametric.shapes().await?,
+                None => Vec::new(),
+            };
             let rows: Vec<_> = shapes
                 .into_iter()
                 .map(|s| (s.type_name, s.type_id, s.coefficients, s.coefficient_names, s.name))
@@ -278,16 +265,10 @@ impl Batches {
         let stage = Arc::clone(&self.0);
         start(move |control| {
             let mut stage = lock(&stage);
-            let coming = match std::mem::replace(&mut *stage, Step::Ended) {
-                Step::Pending(asked) => {
-                    let (reader, query) = *asked;
-                    Some(Box::new(reader.stream(query)) as Coming)
-                }
-                Step::Coming(coming) => Some(coming),
-                Step::Ended => None,
-            };
-            let Some(mut coming) = coming else {
-                return Ok(outcome(None::<Answer>));
+            let mut coming = match std::mem::replace(&mut *stage, Step::Ended) {
+                Step::Pending(asked) => Box::new(asked.0.stream(asked.1)),
+                Step::Coming(coming) => coming,
+                Step::Ended => return Ok(outcome(None::<Answer>)),
             };
             let next = control.wait(async { coming.next().await.transpose() })?;
             if next.is_some() {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -63,6 +65,15 @@ def test_text_of_objects_of_any_length_can_be_set(tracts):
         new = e.add(np.ones((2, 3)), attributes={"fa": [0.0, 0.0], "word": ["a", "a"]}, values={"code": "the longest text of all", "size": 1})
     assert tracts.object_table()["object.code"].tolist() == ["a", "renamed", "longer than that", "x", "e", "f", "the longest text of all"]
     assert new == 6 and tracts.validate(level=5).ok and len(tracts.log()) == 1
+
+
+def test_wider_text_keeps_that_of_other_objects(tmp_path):
+    lines = [np.zeros((rows, 3)) for rows in (2, 2, 0)]
+    for last, text in ((None, "longer"), ("c", "b")):
+        ds = zvf.polylines(tmp_path / text, lines, object_attributes={"name": [None, "b", last]})
+        with nullcontext() if last is None else pytest.raises(ValueError, match="loses that of object 2"), ds.edit() as e:
+            e.set("name", object=1, value="longer")
+        assert ds.object_table()["object.name"].tolist() == [None, text]
 
 
 def test_groups_are_made_and_changed(tracts):

@@ -92,14 +92,21 @@ def test_objects_are_found_once(tmp_path):
         ds.select().by_objects(0)
 
 
-def test_chunks_of_a_box_hold_each_point_once(tmp_path):
-    xyz = np.random.default_rng(5).random((500, 2)) * 10
-    ds = zvf.points(tmp_path / "a.zarrvectors", np.concatenate([xyz, [[5.0, 5.0], [10.0, 10.0]]]), chunk=2.5)
-    for box in (None, ([2.5, 0.0], [10.0, 5.0])):
-        query = ds.select() if box is None else ds.select(box=box)
+@pytest.mark.parametrize("chunk", [2.5, 0.7, 1.1])
+def test_chunks_hold_each_point_once(tmp_path, chunk):
+    rng = np.random.default_rng(5)
+    xyz = np.concatenate([rng.random((200, 2)) * 10, rng.integers(-9, 9, (99, 2)) * chunk, [[5.0, 5.0], [10.0, 10.0]]])
+    ds = zvf.points(tmp_path / "a", xyz, attributes={"n": np.arange(301) % 3}, chunk=chunk)
+    by_value = zvf.points(tmp_path / "b", xyz, attributes={"n": np.arange(301) % 3}, chunk=chunk, binned_by=("n", [0, 1, 2]))
+    box = ([2.5, 0.0], [10.0, 5.0])
+    for query in (ds.select(), by_value.select(), ds.select(box=box), ds.select(half_open_box=box), ds.select(ball=(box[0], 3.0), where="n > 0")):
         parts = query.by_chunk()
-        assert len(parts) > 1
-        assert sum(part.count() for part in parts) == query.count()
+        assert len(parts) > 1 and sum(len(part.by_chunk()) for part in parts) == len(parts)
+        assert sorted(map(tuple, np.concatenate([part.read().positions for part in parts]))) == sorted(map(tuple, query.read().positions))
+    with pytest.raises(ValueError, match="without a limit"):
+        ds.select(limit=3).by_chunk()
+    with pytest.raises(ValueError, match="one region, and this one has box and ball"):
+        ds.select(box=box).select(ball=(box[0], 3.0))
 
 
 def test_work_goes_on_where_it_was(tmp_path):

@@ -465,12 +465,14 @@ def test_polars_pushes_columns_and_rows_down(tmp_path, xyz):
     fa = np.random.default_rng(1).random(5000).astype(np.float32)
     fa[::50] = np.nan
     sides = np.array(["left", "right", "mid"])[np.arange(5000) % 3]
+    sides[0] = "\\'"
     ds = zvf.points(tmp_path / "a", xyz, attributes={"fa": fa, "n": np.arange(5000), "side": sides}, chunk=25.0)
     table, col = pl.DataFrame(ds.read()), pl.col
     said = {
         "not (`fa` < 0.3)": col("fa") > 0.3,
         "`fa` < 0.5": col("fa") < 0.5,
         "(`side` = 'left') or (`side` = 'mid')": col("side").is_in(["left", "mid"]),
+        r"`side` = '\\\''": col("side") == "\\'",
         "(not (`n` < 3)) and (`n` <= 9)": col("n").is_between(3, 9),
         "(`n` <= 100) and (not (`fa` < 0.1))": ~((col("n") > 100) | (col("fa") < 0.1)),
         "(`n` < 10)": (col("n") < 10) & (col("fa").sqrt() < 0.5),
@@ -498,7 +500,7 @@ def test_a_condition_that_is_pushed_down_loses_no_row(value, operator, negated):
 
     ds = _small_columns()
     table = pl.DataFrame(ds.read())
-    for name in ("f4", "f8", "i4"):
+    for name in ("f2", "f4", "f8", "i4"):
         predicate = getattr(operators, operator)(pl.col(name), value)
         predicate = ~predicate if negated else predicate
         found = ds.scan_polars().filter(predicate).collect()["i4"]
@@ -510,7 +512,7 @@ def _small_columns(made=[]):  # noqa: B006: it is made once
         import tempfile
 
         values = np.array([-2, -1, -0.1, 0, 0.1, 0.3, 1, 1.5, 2, np.nan])
-        columns = {"f4": values.astype(np.float32), "f8": values, "i4": np.arange(-4, 6, dtype=np.int32)}
+        columns = {"f2": values.astype(np.float16), "f4": values.astype(np.float32), "f8": values, "i4": np.arange(-4, 6, dtype=np.int32)}
         made.append(zvf.points(tempfile.mkdtemp() + "/a", np.zeros((10, 3)), attributes=columns))
     return made[0]
 

@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Column, Field, Value};
+use zvf_model::{Column, Field, Value, push_number};
 
-use crate::columns::{Points, counts, distance_sq, gather, put};
+use crate::columns::{Points, counts, distance_sq, gather};
 use crate::error::{setting_error, unsupported_error};
 use crate::rows::{Buckets, NONE, row_number};
 use crate::rule::Aggregation;
@@ -160,11 +160,8 @@ impl Clusters {
                         (found.min, found.max) = (found.min.min(x), found.max.max(x));
                     }
                 }
-                put(
-                    &mut bytes,
-                    target,
-                    if found.weight <= 0.0 { f64::NAN } else { aggregate(&found) },
-                );
+                let value = if found.weight <= 0.0 { f64::NAN } else { aggregate(&found) };
+                push_number(&mut bytes, target, value);
             }
             bytes
         };

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_error::Result;
-use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::Column;
+use zvf_model::{Column, push_number};
 
 use crate::rows::row_number;
 
@@ -49,36 +49,9 @@ impl Points {
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column> {
     let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
-        put(&mut bytes, dtype, *x);
+        push_number(&mut bytes, dtype, *x);
     }
     Ok(Column::new(Dtype { big_endian: false, ..dtype }, width, bytes.into())?)
-}
-
-/// Appends one value as little-endian bytes.
-pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
-    let size = usize::try_from(dtype.size).unwrap_or(8);
-    match (dtype.kind, size) {
-        (DtypeKind::Float, 2) => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
-        (DtypeKind::Float, 4) => bytes.extend(nearest_f32(x).to_le_bytes()),
-        (DtypeKind::Float, _) => bytes.extend(x.to_le_bytes()),
-        (DtypeKind::UInt, 8) => {
-            let whole = if x < HALF {
-                saturating_floor_i64(x + 0.5).max(0).unsigned_abs()
-            } else {
-                u64::MAX
-            };
-            bytes.extend(whole.to_le_bytes());
-        }
-        (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
-            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has 1 to 8 bytes
-            let signed = dtype.kind == DtypeKind::Int;
-            let max = if signed { i64::MAX >> (64 - bits) } else { !(-1 << bits.min(62)) };
-            let min = if signed { !max } else { 0 };
-            let whole = saturating_floor_i64(x + 0.5).clamp(min, max);
-            bytes.extend(whole.to_le_bytes().iter().take(size));
-        }
-        (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),
-    }
 }
 
 /// Returns some rows of a column, in this order.
@@ -99,9 +72,6 @@ pub(crate) fn counts(values: &[u64]) -> Result<Column> {
     Ok(Column::new(dtype, 1, Bytes::from(bytes))?)
 }
 
-/// Floats from here on exceed signed 64-bit integers.
-const HALF: f64 = 9_223_372_036_854_775_807.0;
-
 /// Returns the squared distance between two points.
 pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
@@ -119,7 +89,6 @@ mod tests {
             ("int64", [-1e300, -1.0, 7.0, 7.4], [-9_223_372_036_854_775_808.0, -1.0, 7.0, 7.0]),
             ("uint64", [-1.0, 0.0, 7.6, 1e300], [0.0, 0.0, 8.0, 18_446_744_073_709_551_615.0]),
             ("float32", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
-            ("float16", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
         ] {
             let column = column(dtype.parse::<Dtype>().unwrap(), 1, &values).unwrap();
             assert_eq!(column.floats(), expected, "{dtype}");

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use hyper::HeaderMap;
+use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 use zvf::inspect::{GroupView, ObjectView, StoreSummary};
 use zvf::question;
@@ -44,17 +44,18 @@ pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
 /// Returns the address of the viewer with this store. A question mark marks a store in one file;
 /// names need no escaping.
 pub(crate) fn page_address(store: &ServedStore) -> String {
+    format!("/view/#!{{%22store%22:{}}}", quoted_address(store))
+}
+
+fn quoted_address(store: &ServedStore) -> String {
     let end = if store.is_file() { "?pack.tet" } else { "/" };
-    format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
+    format!("%22../data/{}{end}%22", store.name)
 }
 
 /// Returns the address of the viewer with all these stores.
 pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
-    let address = |store: &Arc<ServedStore>| {
-        let end = if store.is_file() { "?pack.tet" } else { "/" };
-        format!("%22../data/{}{end}%22", store.name)
-    };
-    let all: Vec<String> = stores.iter().take(MAX_JOINT_STORES).map(address).collect();
+    let stores = stores.iter().take(MAX_JOINT_STORES);
+    let all: Vec<String> = stores.map(|store| quoted_address(store)).collect();
     format!("/view/#!{{%22store%22:[{}]}}", all.join(","))
 }
 
@@ -77,6 +78,12 @@ pub(crate) async fn answer_api(
         _ => {}
     }
     let (limits, headers) = (state.limits.clone(), request.headers.clone());
+    // Lists of as many objects may lack others.
+    let most = match path[..] {
+        ["object"] => limits.max_objects,
+        ["search"] => limits.max_objects.min(MAX_FOUND),
+        _ => usize::MAX,
+    };
     let document =
         run_blocking(state, running, async move {
             let ApiRequest { store, path, fields, .. } = request;
@@ -88,7 +95,7 @@ pub(crate) async fn answer_api(
                 ["object", ids] => read_objects(&store, Some(ids), &fields, max_objects).await,
                 ["group"] => read_groups(&store, None, &fields, max_objects).await,
                 ["group", group] => read_groups(&store, Some(group), &fields, max_objects).await,
-                ["search"] => search_objects(&store, &fields, max_objects).await,
+                ["search"] => search_objects(&store, &fields, most).await,
                 ["keys"] => list_keys(&store, &fields).await,
                 ["plan"] => {
                     let parsed = parse_query(fields, limits.max_rows, &[])?;
@@ -100,7 +107,13 @@ pub(crate) async fn answer_api(
                     .with_hint("see /api/openapi.json")),
             }
         });
-    Ok(json_answer(&document.await?, &headers))
+    let document = document.await?;
+    let mut answer = json_answer(&document, &headers);
+    if document.as_array().is_some_and(|all| all.len() >= most) {
+        let note = format!("at most {most} objects are listed: there may be more");
+        answer.headers_mut().extend(HeaderValue::try_from(note).map(|note| (transfer::NOTE, note)));
+    }
+    Ok(answer)
 }
 
 /// Parses a flag; without a value it is set.
@@ -211,13 +224,11 @@ async fn search_objects(
     fields: &[(String, String)],
     max_objects: usize,
 ) -> Result<serde_json::Value, Refusal> {
-    let [(name, text)] = fields else {
-        return Err(Refusal::bad_request("search takes one field, q"));
+    let text = match fields {
+        [(name, text)] if name == "q" => text,
+        _ => return Err(Refusal::bad_request("search takes one field, q")),
     };
-    if name != "q" {
-        return Err(Refusal::bad_request(format!("there is no field {name:?}")));
-    }
-    let found = store.reader().await?.search(text, max_objects.min(MAX_FOUND)).await;
+    let found = store.reader().await?.search(text, max_objects).await;
     let describe = |found: zvf::FoundObject| {
         let kind = found.kind.to_string();
         json!({"kind": kind, "id": found.object.0, "attribute": found.attribute})

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of connections, in all and from each address.
@@ -53,11 +53,11 @@ impl Drop for CountedConnection {
 
 /// The number of requests of a connection in progress; shared by the connection and its answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InProgress(Arc<AtomicUsize>);
+pub(crate) struct InProgress(Arc<AtomicU64>);
 
 /// One request in progress, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct RequestInProgress(Arc<AtomicUsize>);
+pub(crate) struct RequestInProgress(Arc<AtomicU64>);
 
 impl InProgress {
     pub(crate) fn begin(&self) -> RequestInProgress {
@@ -65,8 +65,8 @@ impl InProgress {
         RequestInProgress(Arc::clone(&self.0))
     }
 
-    pub(crate) fn has_requests(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

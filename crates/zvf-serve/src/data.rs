@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
 use hyper::body::Frame;
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
-    IF_RANGE, RANGE,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    IF_MATCH, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
@@ -117,13 +117,20 @@ async fn answer_local(
 
 /// Returns whether the client has the version `etag`, and wants another one only.
 pub(crate) fn is_known(request: &HeaderMap, etag: &str) -> bool {
-    let lists = request.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
+    names_version(request, &IF_NONE_MATCH, etag)
+}
+
+fn names_version(request: &HeaderMap, header: &HeaderName, etag: &str) -> bool {
+    let lists = request.get_all(header).iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 
 /// Decides whether a file is sent whole, in part or not at all.
 fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sent {
+    if request.contains_key(IF_MATCH) && !names_version(request, &IF_MATCH, etag) {
+        return Sent { status: StatusCode::PRECONDITION_FAILED, range: 0..0 };
+    }
     if is_known(request, etag) {
         return Sent { status: StatusCode::NOT_MODIFIED, range: 0..0 };
     }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::connection::{InProgress, RequestInProgress};
+
 /// The counters of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -11,7 +13,7 @@ pub(crate) struct Metrics {
     sent_bytes: AtomicU64,
     open_connections: AtomicU64,
     refused_connections: AtomicU64,
-    running_queries: AtomicU64,
+    running_queries: InProgress,
     seconds_buckets: [AtomicU64; BUCKETS_MS.len()],
     answered: AtomicU64,
     answer_micros: AtomicU64,
@@ -47,9 +49,8 @@ impl Metrics {
     }
 
     /// Counts a query as running until the guard is dropped.
-    pub(crate) fn start_query(self: &std::sync::Arc<Self>) -> RunningQuery {
-        self.running_queries.fetch_add(1, Ordering::Relaxed);
-        RunningQuery(std::sync::Arc::clone(self))
+    pub(crate) fn start_query(&self) -> RequestInProgress {
+        self.running_queries.begin()
     }
 
     /// Returns the text for Prometheus.
@@ -76,24 +77,14 @@ impl Metrics {
         add(format_args!("zvf_answer_seconds_sum {seconds}"));
         add(format_args!("zvf_answer_seconds_count {answered}"));
         for (name, kind, count) in [
-            ("zvf_sent_bytes_total", "counter", &self.sent_bytes),
-            ("zvf_connections", "gauge", &self.open_connections),
-            ("zvf_connections_refused_total", "counter", &self.refused_connections),
-            ("zvf_queries_running", "gauge", &self.running_queries),
+            ("zvf_sent_bytes_total", "counter", read(&self.sent_bytes)),
+            ("zvf_connections", "gauge", read(&self.open_connections)),
+            ("zvf_connections_refused_total", "counter", read(&self.refused_connections)),
+            ("zvf_queries_running", "gauge", self.running_queries.count()),
         ] {
-            add(format_args!("# TYPE {name} {kind}\n{name} {}", read(count)));
+            add(format_args!("# TYPE {name} {kind}\n{name} {count}"));
         }
         text
-    }
-}
-
-/// A query in progress.
-#[derive(Debug)]
-pub(crate) struct RunningQuery(std::sync::Arc<Metrics>);
-
-impl Drop for RunningQuery {
-    fn drop(&mut self) {
-        self.0.running_queries.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -106,7 +97,7 @@ mod tests {
 
     #[test]
     fn counts_by_status_and_time() {
-        let metrics = std::sync::Arc::new(Metrics::default());
+        let metrics = Metrics::default();
         metrics.record_answer(200, Duration::from_millis(2));
         metrics.record_answer(404, Duration::from_millis(200));
         let running = metrics.start_query();

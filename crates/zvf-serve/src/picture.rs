@@ -56,13 +56,15 @@ pub(crate) async fn answer_picture(
 }
 
 fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Options, Refusal> {
-    let mut options = Options { size: default_size()?, ..Options::default() };
+    let refuse = |error: Error| Refusal::bad_request(error.sentence());
+    let size = Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(refuse)?;
+    let mut options = Options { size, ..Options::default() };
     for (name, value) in fields {
         let wrong = |error: &dyn std::fmt::Display| {
             Refusal::bad_request(format!("{name}: {error}")).with_key(name)
         };
         // It names the setting itself.
-        let refuse = |error: Error| Refusal::bad_request(error.sentence()).with_key(name);
+        let refuse = |error| refuse(error).with_key(name);
         match name.as_str() {
             "size" => options.size = value.parse().map_err(refuse)?,
             "view" => options.view = Some(value.parse().map_err(refuse)?),
@@ -84,10 +86,6 @@ fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Optio
         return Err(Refusal::bad_request(format!("size: more than {max_pixels} pixels")));
     }
     Ok(options)
-}
-
-fn default_size() -> Result<Size, Refusal> {
-    Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(|error| Refusal::bad_request(error.sentence()))
 }
 
 /// The default number of pixels of each side.

@@ -31,17 +31,16 @@ pub(crate) async fn answer_precomputed(
         return Err(Refusal::service_unavailable("too many objects are in progress; try again"));
     };
     let held = (permit, state.metrics.start_query());
-    let Some((layer, key)) = path.split_first().map(|(layer, key)| (layer.clone(), key.to_vec()))
-    else {
+    if path.is_empty() {
         let listed = run_blocking(state, held, async move { list_layers(&store).await }).await?;
         return Ok(json_answer(&listed, headers));
-    };
+    }
     let is_info = path.last().is_some_and(|name| name == "info");
     let name = path.join("/");
     let made = run_blocking(state, held, async move {
         let served = store.precomputed_store().await?;
-        let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        served.object(&layer, &key).await.map_err(|error| refuse(&store, error))
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        served.object(path[0], &path[1..]).await.map_err(|error| refuse(&store, error))
     });
     let Some(bytes) = made.await? else {
         return Err(Refusal::not_found("there is no such object").with_key(name));

@@ -136,8 +136,8 @@ async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<A
     if request.uri().path().starts_with("/api/") {
         state.access.check_site(request.headers())?;
     }
-    if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
-        return Err(Refusal::method_not_allowed("GET, HEAD"));
+    if request.method() == Method::CONNECT {
+        return Err(Refusal::method_not_allowed("GET, HEAD")); // its target is no path
     }
     let path = parse_path(request.uri().path())?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -148,16 +148,16 @@ async fn dispatch(state: &Arc<AppState>, request: Request<Incoming>) -> Result<A
     }
     let is_query = matches!(path[..], ["api", _, "query" | "plan"]);
     let is_post = is_query && request.method() == Method::POST;
+    let is_head = request.method() == Method::HEAD;
     if !is_post {
-        let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+        if request.method() != Method::GET && !is_head {
+            let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
             return Err(Refusal::method_not_allowed(allowed));
         }
         if !request.body().is_end_stream() {
             return Err(Refusal::bad_request("this address takes no body"));
         }
     }
-    let is_head = request.method() == Method::HEAD;
     let fields =
         parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
     let headers = request.headers().clone();
@@ -226,7 +226,7 @@ fn preflight(state: &AppState, headers: &HeaderMap) -> Result<Answer, Refusal> {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
     headers.insert(
         ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"),
+        HeaderValue::from_static("Range, If-Match, If-None-Match, If-Range, Authorization"),
     );
     Ok(allowed)
 }
@@ -278,6 +278,7 @@ const CLOSING: [StatusCode; 6] = [
 /// The bytes of a line of headers beside the name and the value: a colon, a space and the end.
 const HEADER_LINE_BYTES: usize = 4;
 /// Headers that pages of allowed origins may read.
-const EXPOSED: &str = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag";
+const EXPOSED: &str =
+    "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, zvf-note";
 /// The largest number of characters of a path in the access log.
 const MAX_LOGGED_PATH_CHARS: usize = 1024;

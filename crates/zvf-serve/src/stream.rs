@@ -79,11 +79,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
             (false, true) => self.limits.first_byte_timeout,
             (false, false) => self.limits.idle_timeout,
         };
-        if self.in_progress.has_requests() {
+        if self.in_progress.count() > 0 {
             self.read.stop(); // the time starts again after the answer
         }
         while self.read.poll_expired(span, context) {
-            if !self.in_progress.has_requests() {
+            if self.in_progress.count() == 0 {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             self.read.stop();

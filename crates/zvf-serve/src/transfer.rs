@@ -22,9 +22,9 @@ use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use zvf::convert::Format;
 use zvf::convert::write::{self, FormatOptions, Target};
-use zvf::export::Export;
+use zvf::export::{CUT_OFF, Export};
 use zvf::format::Class;
-use zvf::model::flow::{Loss, Piece};
+use zvf::model::flow::{Loss, Piece, Source as _};
 use zvf::{Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
@@ -33,6 +33,7 @@ use crate::query_fields::{parse_query, too_many_rows};
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use crate::stores::ServedStore;
+use crate::work::within;
 
 /// The tables, with the types of their bodies.
 const TABLES: [(Format, &str); 4] = [
@@ -73,15 +74,10 @@ pub(crate) async fn answer_query(
     tokio::task::spawn_blocking(move || {
         let _held = held;
         handle.block_on(async move {
-            let resolved = tokio::time::timeout(deadline, resolve_groups(&store, parsed)).await;
+            let resolved = within(deadline, resolve_groups(&store, parsed)).await.flatten();
             let (reader, parsed) = match resolved {
-                Ok(Ok(resolved)) => resolved,
-                Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
-                Err(_elapsed) => {
-                    return drop(begun.send(Err(Refusal::service_unavailable(
-                        "the store did not answer in time",
-                    ))));
-                }
+                Ok(resolved) => resolved,
+                Err(refusal) => return drop(begun.send(Err(refusal))),
             };
             let mut begun = Some(begun);
             let sending =
@@ -154,7 +150,7 @@ impl Sending<'_> {
             true => Export::open_table(self.reader, query.clone()),
             false => Export::open(self.reader, query.clone(), None),
         };
-        let mut export = self.await_until_deadline(export).await?.map_err(refuse)?;
+        let mut export = within(self.deadline, export).await?.map_err(refuse)?;
         let mut losses = write::find_losses(&export.header, format).map_err(refuse_unencodable)?;
         let options = FormatOptions { memory: FILE_MEMORY, ..FormatOptions::default() };
         let buffer = SharedBuffer::default();
@@ -164,7 +160,7 @@ impl Sending<'_> {
         let mut sink = write::open(format, target, &options).map_err(refuse_unencodable)?;
         sink.begin(&export.header).map_err(refuse_unencodable)?;
         let mut rows = 0;
-        while let Some(piece) = self.await_until_deadline(export.next()).await?.map_err(refuse)? {
+        while let Some(piece) = within(self.deadline, export.next()).await?.map_err(refuse)? {
             if let Piece::Vertices(batch) = &piece {
                 rows += batch.len() as u64;
             }
@@ -179,14 +175,11 @@ impl Sending<'_> {
                 }
             }
         }
-        if rows == 0 && query.limit.is_some() {
-            let counts = self.await_until_deadline(self.reader.count(&query)).await?;
-            if counts.map_err(refuse)?.truncated {
-                return Err(below_first_object());
-            }
+        if rows == 0 && export.notes.iter().any(|note| note == CUT_OFF) {
+            return Err(below_first_object());
         }
         losses.extend(sink.finish().map_err(refuse_unencodable)?.losses);
-        report_begin(begun, &export.notes, &losses);
+        report_begin(begun, &export.notes(), &losses);
         // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;
         let Some(mut file) = file else { return Ok(()) };
@@ -198,13 +191,6 @@ impl Sending<'_> {
                 return Ok(()); // it is sent, or the client is gone
             }
         }
-    }
-
-    async fn await_until_deadline<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
-        tokio::time::timeout(self.deadline, work).await.map_err(|_elapsed| {
-            let status = StatusCode::GATEWAY_TIMEOUT;
-            Refusal::new(status, "Timeout", "the request took too long")
-        })
     }
 }
 
@@ -258,8 +244,8 @@ impl Write for SharedBuffer {
     }
 }
 
-/// The header of a note, such as what the format cannot hold.
-const NOTE: HeaderName = HeaderName::from_static("zvf-note");
+/// The header of a note, such as what the format cannot hold, or that an answer is not all.
+pub(crate) const NOTE: HeaderName = HeaderName::from_static("zvf-note");
 /// The largest number of notes: clients limit the headers of an answer.
 const MAX_NOTES: usize = 20;
 /// The memory for a file whose format is written as a whole; a larger one is refused.

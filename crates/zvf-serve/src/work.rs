@@ -1,5 +1,7 @@
 //! Work on a thread that may block, with a deadline.
 
+use std::time::Duration;
+
 use crate::refusal::Refusal;
 use crate::state::AppState;
 
@@ -12,16 +14,19 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let (handle, deadline) = (tokio::runtime::Handle::current(), state.limits.request_timeout);
     let worked = tokio::task::spawn_blocking(move || {
         let _held = held;
-        handle.block_on(async { tokio::time::timeout(deadline, work).await })
+        handle.block_on(within(deadline, work))
     });
-    match worked.await {
-        Ok(Ok(done)) => done,
-        Ok(Err(_elapsed)) => Err(refuse_timeout()),
-        Err(_panic) => Err(Refusal::internal("the request could not be answered")),
-    }
+    let refused = |_panic| Refusal::internal("the request could not be answered");
+    worked.await.map_err(refused)?.flatten()
 }
 
-fn refuse_timeout() -> Refusal {
-    Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
-        .with_hint("request less: a smaller box, a coarser level, or a limit")
+/// Waits for `work` until its deadline.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, Refusal> {
+    tokio::time::timeout(deadline, work).await.map_err(|_elapsed| {
+        Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
+            .with_hint("request less: a smaller box, a coarser level, or a limit")
+    })
 }

@@ -38,15 +38,10 @@ impl Memory {
         // Asking the system takes longer than reading a small slice, so it is asked only for a
         // share.
         let is_share = self.wish.bytes() == 0 && file.bytes() == 0;
-        let free = if is_share { free_memory() } else { None };
+        let text = is_share.then(|| std::fs::read_to_string("/proc/meminfo").ok()).flatten();
+        let free = text.and_then(|text| parse_available(&text)); // if the system reports it
         self.wish.fit_within(file, free, self.ceiling)
     }
-}
-
-/// Returns the available memory, if the system reports it.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    parse_available(&text)
 }
 
 /// Parses the bytes of available memory.

@@ -1,7 +1,7 @@
 //! Tests of positions against the declared bounds.
 
 use rayon::prelude::*;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
@@ -41,14 +41,9 @@ fn test_rows<T: Copy + Into<f64> + Sync>(
 fn round_to_type(x: f64, dtype: Dtype) -> f64 {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),
-        (DtypeKind::Float, 4) => f64::from(to_f32(x)),
+        (DtypeKind::Float, 4) => f64::from(nearest_f32(x)),
         _ => x,
     }
-}
-
-#[expect(clippy::as_conversions, reason = "rounding is what is asked for")]
-const fn to_f32(x: f64) -> f32 {
-    x as f32
 }
 
 #[cfg(test)]

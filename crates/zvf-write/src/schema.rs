@@ -11,7 +11,7 @@
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
+use zvf_metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object, Root};
 use zvf_model::{Bounds, Kind, Value};
 use zvf_store::CodecPipeline;
 
@@ -53,6 +53,7 @@ pub struct Schema {
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
     pub(crate) name: Option<String>,
+    pub(crate) like: Option<Root>, // of a store with the same axes
 }
 
 impl Schema {
@@ -90,6 +91,7 @@ impl Schema {
             user_metadata: Object::new(),
             specs: AttributeSpecs::default(),
             name: None,
+            like: None,
         })
     }
 
@@ -270,6 +272,13 @@ impl Schema {
     #[must_use]
     pub fn with_name(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// Takes over what the root of another store with the same axes states of the whole: bounds,
+    /// axes, name and scene, user metadata, and what other tools keep there.
+    #[must_use]
+    pub fn with_root(self, root: &Root) -> Self {
+        Self { axes: root.axes().to_vec(), like: Some(root.clone()), ..self }
     }
 
     /// Returns every kind, the first one first.

@@ -10,9 +10,9 @@ use object_store::ObjectStore;
 use zvf_error::Result;
 use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
-    Ome, Root, Token, Version, ZarrVectors,
+    Ome, OmeNode, Root, Token, Version, ZarrVectors,
 };
-use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
+use zvf_model::{Batch, Column, Extent, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
 
 use crate::kinds::{KindWriter, Kinds};
@@ -350,5 +350,24 @@ fn root(outcome: &Outcome, name: &str) -> Root {
         root.extras.insert("zarr_vectors_tools".to_owned(), layout);
     }
     root.user_metadata = (!schema.user_metadata.is_empty()).then(|| schema.user_metadata.clone());
+    if let Some(like) = &schema.like {
+        take_over(&mut root, like, outcome.report.vertices > 0);
+    }
     root
+}
+
+/// Adds what `like`, the root of another store, states of the whole.
+fn take_over(root: &mut Root, like: &Root, has_vertices: bool) {
+    let (block, like_block) = (&mut root.zarr_vectors, &like.zarr_vectors);
+    let declared = like_block.bounds.clone();
+    block.bounds =
+        if has_vertices { Extent::union(block.bounds.clone(), declared) } else { declared };
+    block.coordinate_offset.clone_from(&like_block.coordinate_offset);
+    root.user_metadata.clone_from(&like.user_metadata);
+    let mut extras = like.extras.clone();
+    extras.shift_remove("zvf"); // the journal of edits belongs to one store
+    root.extras.extend(extras);
+    if let Some(Ok(scene)) = like.ome() {
+        root.ome = Some(Ome { nodes: vec![OmeNode::level("0")], ..scene }.to_value());
+    }
 }

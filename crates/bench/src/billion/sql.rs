@@ -221,19 +221,4 @@ mod tests {
         assert!(!is_same_number(99.999_99, 99.999_98) && !is_same_number(f64::NAN, 0.0));
         assert!(is_same_number(f64::NAN, f64::NAN));
     }
-
-    #[test]
-    fn a_turn_without_cached_documents_does_not_count() {
-        let turns = [9.0, 0.2, 0.1].map(Turn::from_seconds);
-        assert_eq!(summarize_turns(Turn::default(), &turns).seconds.to_bits(), 0.2_f64.to_bits());
-    }
-
-    #[test]
-    fn answers_are_read_with_what_is_nothing() {
-        let found = parse_numbers(["1,2.5", ",None"].into_iter()).unwrap();
-        assert_eq!(found[..2], [1.0, 2.5]);
-        assert!(
-            found[2].is_nan() && found[3].is_nan() && parse_numbers(["x"].into_iter()).is_err()
-        );
-    }
 }

@@ -17,8 +17,6 @@ mod points;
 mod python;
 #[cfg(feature = "remote")]
 mod remote;
-mod shapes;
-mod size;
 
 use crate::results::Needs::{Nothing, Others, Processes};
 use crate::results::{BenchPart, Needs, Results};
@@ -29,12 +27,6 @@ pub(crate) const ALL: &[BenchPart] = &[
     part("ask", "Queries, compared with zarr-vectors", Others, ask::run),
     part("points", "Points: Parquet, DuckDB, COPC, LAZ", Nothing, points::run),
     part("lines", "Streamlines: TRX and FlatGeobuf", Nothing, lines::run),
-    part(
-        "shapes",
-        "Skeletons and meshes: Neuroglancer precomputed, CloudVolume",
-        Nothing,
-        shapes::run,
-    ),
     part("open", "Opening a store", Nothing, open::run),
     part("packed", "One file against a folder", Nothing, packed::run),
     #[cfg(feature = "remote")]
@@ -42,7 +34,6 @@ pub(crate) const ALL: &[BenchPart] = &[
     part("write", "Writing", Nothing, write::run),
     part("files", "Creating stores from files", Processes, files::run),
     part("formats", "Reading files of other formats", Others, formats::run),
-    part("size", "Size on disk", Processes, size::run),
     part("pyramid", "Building levels", Processes, pyramid::run),
     part("validate", "Validating", Nothing, validate::run),
     part("tensor", "Dense arrays", Nothing, tensor::run),
@@ -85,7 +76,7 @@ mod tests {
     }
 
     /// Counts without a store: the generated points, and the number of them in boxes.
-    fn count_expected() -> [(&'static str, &'static str, u64); 17] {
+    fn count_expected() -> [(&'static str, &'static str, u64); 13] {
         let points = data::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points
             .make_batches()
@@ -107,10 +98,6 @@ mod tests {
             ("points", "all points and an attribute, of 10000 points", 10_000),
             ("lines", "one streamline, of 200", 100),
             ("lines", "all streamlines, of 200", 200 * 100),
-            ("shapes", "1 of 10 skeletons", 100 + 99),
-            ("shapes", "5 of 10 skeletons", 5 * (100 + 99)),
-            ("shapes", "1 of 10 meshes", 256 + 512),
-            ("shapes", "5 of 10 meshes", 5 * (256 + 512)),
             ("packed", "20 boxes of 1/1000 of 10000 points", inside(data::make_boxes(20, 0.001))),
             ("packed", "all of 10000 points", 10_000),
             ("grow", "all points, of 1000 points", 1000),

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 use zvf::clean::{Leftover, Status, list, remove};
 
 use crate::outcome::CommandResult;
@@ -28,14 +28,6 @@ pub(crate) struct Clean {
     all: bool,
 }
 
-/// One line of the answer.
-#[derive(Debug, Serialize)]
-struct Line {
-    path: String,
-    state: &'static str,
-    removed: bool,
-}
-
 impl Clean {
     pub(crate) fn run(self, session: &Session) -> CommandResult {
         let failed = || format!("cannot clean {}", self.path);
@@ -47,18 +39,18 @@ impl Clean {
         let line = |leftover: &Leftover| {
             let removed = gone.iter().any(|gone| gone.path == leftover.path);
             let (path, state) = (leftover.path.display().to_string(), leftover.state.name());
-            Line { path, state, removed }
+            json!({"path": path, "state": state, "removed": removed})
         };
-        let lines: Vec<Line> = found.iter().map(line).collect();
+        let lines: Vec<Value> = found.iter().map(line).collect();
         session.print(&lines, |out| {
             for (line, leftover) in lines.iter().zip(&found) {
                 let verb = match leftover.state {
-                    _ if line.removed => "removed",
+                    _ if line["removed"] == true => "removed",
                     Status::InUse => "in use",
                     Status::Resumable => "kept: a command can continue from it",
                     Status::Unused | _ => "to be removed",
                 };
-                writeln!(out, "{verb}: {}", line.path)?;
+                writeln!(out, "{verb}: {}", leftover.path.display())?;
             }
             if lines.is_empty() {
                 writeln!(out, "no leftovers next to {}", self.path)?;

@@ -16,17 +16,19 @@ use zvf::convert::format::{Attributes, MissingFormat};
 use zvf::convert::read::{self, FileReader, Input};
 use zvf::create::StoreSource;
 use zvf::export::Export;
+use zvf::model::flow::Header;
 use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
 use crate::commands::destination::NewRepository;
+use crate::commands::edit::input::Input as Stdin;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::recorded::Recorded;
-use crate::commands::{is_remote_url, join_kinds, join_paths};
+use crate::commands::{is_remote_url, join_kinds, join_paths, note_coarser_levels};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
@@ -189,8 +191,11 @@ impl Convert {
             }
         }
         let queries = self.plan_queries(session, store, true).await?;
-        let StoreQueries { reader, query, kinds, notes } = queries;
+        let StoreQueries { reader, query, kinds, mut notes } = queries;
         let sources = StoreSource::list(&reader, &query, kinds, store);
+        if self.narrow.first_given().is_none() {
+            notes.extend(note_coarser_levels(&reader, &self.output));
+        }
         session.print_notices(notes.iter().cloned())?;
         let Self { output, dry_run, options, .. } = self;
         Create::from_sources((sources, notes), output, dry_run, *options).run(session).await
@@ -237,12 +242,13 @@ impl Convert {
     async fn convert_store(&self, session: &Session, store: &str, format: Format) -> CommandResult {
         let several = format.capabilities().several_kinds;
         let queries = self.plan_queries(session, store, several).await?;
-        let StoreQueries { reader, query, kinds, notes } = queries;
+        let StoreQueries { reader, query, kinds, mut notes } = queries;
         let progress = session.progress("reading");
         let mut sources: Vec<job::Input> = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
             let export = Export::open(&reader, query.clone(), Some(kind)).await?;
+            notes.extend(describe_unread(&export.header));
             sources.push((Box::new(export.count_expected().await?), None));
             for level in self.coarser_levels(&reader, kind)? {
                 progress.set(format!("level {level} of {store}"));
@@ -270,12 +276,14 @@ impl Convert {
 
     /// Writes the geometry of files.
     async fn convert_files(&self, session: &Session, format: Format) -> CommandResult {
-        let (recipe, _stop) = self.options.recipe(session)?;
+        let (mut recipe, _) = self.options.recipe(session)?;
+        recipe.write.stop = None; // no store is written, so nothing looks at the flag
         // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
+        let scratch = recipe.write.scratch.as_deref();
         let held = match is_stream {
             true => None,
-            false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
+            false => Some(Inputs::new(&self.inputs, scratch, session.interrupt()).await?),
         };
         let sizes = held.iter().flat_map(|held| &held.files).map(|file| {
             let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
@@ -287,7 +295,7 @@ impl Convert {
         let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<FileReader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files.iter().map(Input::path).collect(),
-                None => vec![Input::reader(std::io::stdin())],
+                None => vec![Input::reader(Stdin::stdin(session.interrupt()))],
             };
             let inputs = inputs.into_iter().map(|input| input.with_counter(Arc::clone(counter)));
             let inputs: Vec<Input> = inputs.collect();
@@ -301,8 +309,7 @@ impl Convert {
             reader.with_context(|| format!("cannot read {}", join_paths(&self.inputs)))
         };
         let first = open(None, &counter)?;
-        let mut notes: Vec<String> =
-            first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
+        let mut notes: Vec<String> = describe_unread(first.header()).collect();
         let other_kinds = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
@@ -317,6 +324,11 @@ impl Convert {
             readers.into_iter().map(|reader| -> job::Input { (Box::new(reader), bytes.clone()) });
         self.write(session, (self.job(), format), (sources.collect(), notes)).await
     }
+}
+
+/// Describes what is not read of an input.
+fn describe_unread(header: &Header) -> impl Iterator<Item = String> {
+    header.left_out.iter().map(|what| format!("not read: {what}"))
 }
 
 /// Reads a coarser level of a mesh, with the size of its detail.

@@ -73,6 +73,8 @@ impl Create {
     }
 
     pub(crate) async fn run(self, session: &Session) -> CommandResult {
+        let scratch = self.options.temp_dir.as_deref();
+        let inputs = Inputs::new(&self.files, scratch, session.interrupt()).await?;
         let (mut recipe, stop) = self.options.recipe(session)?;
         if !self.sources.is_empty() {
             recipe.keep_ids = true;
@@ -89,7 +91,6 @@ impl Create {
             }
             goes_on(session, &stop)
         };
-        let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
         let repository = match self.dry_run {
             true => None,
             false => {

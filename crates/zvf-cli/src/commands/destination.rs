@@ -4,13 +4,13 @@
 //! With a journal, or in a repository of versions, a command replaces a copy, and the difference is
 //! committed, so that the history continues and the command can be undone.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use zvf::edit::{CommitOptions, Place, Rewrite};
 use zvf::format::Class;
+use zvf::publish::resolve_target;
 use zvf::store::{CommitNote, Versions};
 use zvf::{Error, Store, Timeouts};
 
@@ -148,17 +148,13 @@ fn place(address: &str) -> PathBuf {
     if path.contains("://") {
         return PathBuf::from(path.trim_end_matches('/'));
     }
-    let path = std::path::absolute(path).unwrap_or_else(|_no_current_folder| PathBuf::from(path));
-    for existing in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (fs::canonicalize(existing), path.strip_prefix(existing)) {
-            return real.join(rest);
-        }
-    }
-    path
+    resolve_target(path.as_ref()).unwrap_or_else(|_unreadable| PathBuf::from(path))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

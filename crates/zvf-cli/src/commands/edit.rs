@@ -1,6 +1,6 @@
 //! `zvf edit`.
 
-mod input;
+pub(crate) mod input;
 mod packed;
 mod select;
 mod verb;

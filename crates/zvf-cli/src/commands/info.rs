@@ -350,9 +350,12 @@ fn describe_origin(level: &LevelSummary, summary: &StoreSummary) -> String {
         };
     };
     let additive = if level.additive { ", additive" } else { "" };
+    let since =
+        level.stale.as_ref().map(|stale| format!(", outdated since commit {}", stale["since"]));
+    let since = since.unwrap_or_default();
     let error = level.error.map(|error| describe_chunk(&[round_digits(error, 4)], summary));
     let error = error.map_or_else(String::new, |error| format!(", within {error}"));
-    format!("{} from {parent}{error}{additive}", level.method)
+    format!("{} from {parent}{error}{additive}{since}", level.method)
 }
 
 /// Prints what is wrong with a level, and with `full` its links.

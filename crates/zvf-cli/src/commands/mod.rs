@@ -39,7 +39,7 @@ pub(crate) mod view;
 
 use std::path::{Path, PathBuf};
 
-use zvf::Kind;
+use zvf::{Kind, Reader};
 
 use crate::outcome::{Usage, refuse};
 
@@ -51,6 +51,14 @@ pub(crate) fn join_paths(files: &[PathBuf]) -> String {
 /// Names kinds, with commas between them.
 pub(crate) fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
     kinds.into_iter().map(Kind::token).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the note that only level 0 of a store is copied to `new`, where it has others.
+pub(crate) fn note_coarser_levels(reader: &Reader, new: &str) -> Vec<String> {
+    if reader.store().level_numbers().len() < 2 {
+        return Vec::new();
+    }
+    vec![format!("coarser levels are not copied; build them with \"zvf pyramid --in-place {new}\"")]
 }
 
 /// Returns a path as text, which addresses are.

@@ -27,7 +27,7 @@ pub(crate) struct Narrow {
     #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
     pub(crate) groups: Vec<String>,
     /// Only rows for which this is true, such as "intensity > 3 and object.kind in (1, 2)".
-    #[arg(long = "where", value_name = "EXPR")]
+    #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true)]
     predicate: Option<String>,
     /// What to do when an object id does not exist [default: error].
     #[arg(long = "unknown-objects", alias = "unknown", value_parser = choice(&UNKNOWN))]

@@ -134,12 +134,7 @@ pub(crate) struct Pyramid {
     #[arg(long, requires = "reference")]
     full: bool,
     /// How many levels up and down vertices are linked to; 0 for none, -1 for all.
-    #[arg(
-        long = "cross-level-depth",
-        alias = "depth",
-        default_value_t = 1,
-        allow_negative_numbers = true
-    )]
+    #[arg(long = "cross-level-depth", alias = "depth", default_value_t = 1)]
     depth: i64,
 }
 

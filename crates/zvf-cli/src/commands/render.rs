@@ -64,7 +64,7 @@ pub(crate) struct Render {
     #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
     objects: Option<Ids>,
     /// Only rows for which this is true, such as "intensity > 3".
-    #[arg(long = "where", value_name = "EXPR")]
+    #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true)]
     predicate: Option<String>,
     /// The source of the colour: plain, object, depth, direction, an axis, or an attribute (also
     /// object.NAME or fragment.NAME; vertex.plain for an attribute with one of these names)
@@ -161,7 +161,7 @@ impl Render {
     fn json(&self, picture: &Picture, seconds: f64) -> Value {
         json!({
             "store": self.store,
-            "file": self.output,
+            "file": self.output.display().to_string(),
             "width": picture.size().width(),
             "height": picture.size().height(),
             "points": picture.points(),

@@ -5,11 +5,12 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::Query;
 use zvf::create::StoreSource;
+use zvf::export::list_left_out;
 use zvf::migrate::{Migration, MigrationChange, MigrationCounts, MigrationPlan};
 use zvf::question::all_kinds;
 use zvf::store::{Arrange, Build, CodecPipeline, RearrangeCounts, Rearrangement};
+use zvf::{LevelId, Query};
 
 use crate::arguments::choice;
 use crate::commands::coding::{Coding, Shards, shards};
@@ -17,6 +18,7 @@ use crate::commands::create::Create;
 use crate::commands::destination::{InPlace, check_nested};
 use crate::commands::edit;
 use crate::commands::how::{ChunkShapes, CreateOptions, MANIFESTS};
+use crate::commands::note_coarser_levels;
 use crate::commands::query::limit_to_memory;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
@@ -125,14 +127,22 @@ impl Rewrite {
         }
         let query = limit_to_memory(Query::all(), session);
         let kinds = all_kinds(&session.level(reader.store(), 0).await?);
-        let sources = StoreSource::list(&reader, &query, kinds, &self.store);
-        let mut left_out = Vec::new();
-        if reader.store().level_numbers().len() > 1 {
-            left_out.push(format!(
-                "coarser levels are not copied; build them with \"zvf pyramid --in-place {}\"",
-                self.new.as_ref().unwrap_or(&self.store)
-            ));
+        if self.in_place {
+            for kind in &kinds {
+                let level = reader.level_of_kind(LevelId(0), *kind).await?;
+                let left_out = list_left_out(&level).await?;
+                if !left_out.is_empty() {
+                    return refuse(format!(
+                        "cannot rewrite {} in place: other chunks cannot hold {}; give a NEW \
+                         store, which will lack that",
+                        self.store,
+                        left_out.join(", ")
+                    ));
+                }
+            }
         }
+        let sources = StoreSource::list(&reader, &query, kinds, &self.store);
+        let left_out = note_coarser_levels(&reader, self.new.as_ref().unwrap_or(&self.store));
         session.print_notices(left_out.iter().cloned())?;
         let replaces = self.in_place || self.overwrite;
         let options = CreateOptions::of_layout(self.shapes, self.shard, self.coding, replaces);

@@ -46,12 +46,10 @@ impl Sql {
 /// Returns the program: next to this one, else the first on PATH.
 fn find() -> Option<PathBuf> {
     let name = format!("zvf-sql{}", env::consts::EXE_SUFFIX);
-    let program = env::current_exe().ok();
-    let folder = program.as_deref().and_then(|program| program.parent());
-    let sibling = folder.map(|folder| folder.join(&name));
+    let beside = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all =
-        sibling.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&name)));
+        beside.into_iter().chain(env::split_paths(&path)).map(|folder| folder.join(&name));
     all.find(|program| program.is_file())
 }
 

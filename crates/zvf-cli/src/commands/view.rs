@@ -14,6 +14,7 @@ use crate::commands::serve::serve_until_interrupt;
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 use crate::table;
+use crate::target::check_overwrite;
 
 /// View a store in the browser: fly through it, pick, filter and colour.
 ///
@@ -70,12 +71,8 @@ fn write_page(folder: &Path, overwrite: bool, session: &Session) -> CommandResul
     let context = || format!("cannot write the viewer to {}", folder.display());
     std::fs::create_dir_all(folder).with_context(context)?;
     let files = zvf_serve::static_viewer_files().with_context(context)?;
-    if !overwrite && let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists())
-    {
-        return refuse(format!(
-            "{} already exists; use --overwrite to replace it",
-            folder.join(name).display()
-        ));
+    for (name, _) in &files {
+        check_overwrite(&folder.join(name), overwrite)?;
     }
     let mut bytes = 0;
     for (name, contents) in &files {
@@ -83,10 +80,11 @@ fn write_page(folder: &Path, overwrite: bool, session: &Session) -> CommandResul
         bytes += contents.len();
     }
     let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
+    let folder = folder.display().to_string();
     session.print(&json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
         let count = table::format_count(files.len(), "file");
         let bytes = table::bytes(to_u64(bytes));
-        writeln!(out, "{count}, {bytes} in {}", folder.display())?;
+        writeln!(out, "{count}, {bytes} in {folder}")?;
         writeln!(
             out,
             "put a store next to them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"

@@ -187,6 +187,7 @@ fn exit_codes_are_those_of_the_documentation() {
         (2, &["query", &trees, "--objects", "9"]),
         (2, &["query", &trees, "--groups", "left"]),
         (2, &["query", &store, "--no-such-option"]),
+        (2, &["create", "-", "-", &other]),
         (3, &["create", &bad, &other]),
         (4, &["query", &store, "--level", "3"]),
         (4, &["inspect", "objects", &trees, "9"]),
@@ -198,6 +199,50 @@ fn exit_codes_are_those_of_the_documentation() {
     ] {
         let ran = zvf(args);
         assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_change_is_made_although_its_report_cannot_be_printed() {
+    let folder = Folder::new();
+    let store = folder.at("a.zarrvectors");
+    done(&["create", "-q", &folder.write("a.csv", "x,y,object\n1,2,0\n5,6,1\n7,8,2\n"), &store]);
+    let script = folder.write("s.jsonl", "{\"op\":\"object.remove\",\"objects\":[0]}\n");
+    let run = |args: &[&str], out: std::process::Stdio| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zvf"));
+        let ended = command.args(args).stdout(out).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let (_, closed) = std::io::pipe().unwrap();
+    let edit = ["edit", &store, "--replies", "--script", &script];
+    assert_eq!(run(&edit, closed.into()).0, Some(0));
+    let full = || fs::File::create("/dev/full").unwrap().into();
+    let (code, error) = run(&["edit", "rm", &store, "--objects", "1"], full());
+    assert!(code == Some(4) && error.contains("but what was done stays"), "{error}");
+    assert_eq!(run(&["--help"], full()).0, Some(4));
+    assert!(done(&["query", &store, "--count"]).out.starts_with("1 vertex"));
+}
+
+/// Names of files are bytes; JSON and messages replace what is not UTF-8.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_without_utf_8_names_are_written_and_never_others() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = Folder::new();
+    let store = folder.at("a.zarrvectors");
+    done(&["create", "-q", &folder.write("a.csv", "x,y\n1,2\n5,6\n"), &store]);
+    for (command, end, format, code) in [
+        ("render", ".png", None, 0),
+        ("query", ".csv", None, 0),
+        ("query", ".ply", Some("--format=swc"), 2),
+    ] {
+        let name = [b"\xff", end.as_bytes()].concat();
+        let file = Path::new(&store).with_file_name(std::ffi::OsStr::from_bytes(&name));
+        let mut zvf = std::process::Command::new(env!("CARGO_BIN_EXE_zvf"));
+        zvf.args([command, "--json", &store, "-o"]).arg(&file).args(format);
+        let ran = zvf.output().unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{command}: {ran:?}");
+        assert_eq!(file.exists(), code == 0, "{command}");
     }
 }
 

@@ -1,8 +1,19 @@
 //! `zvf rewrite`: the files change, the answers do not.
 
-use serde_json::Value;
+use std::fs;
+use std::path::Path;
 
-use crate::stores::{Folder, store, zvf};
+use serde_json::{Value, json};
+
+use crate::stores::{Folder, check_has, store, zvf};
+
+/// Changes a document, and returns it.
+fn change(file: &Path, edit: &dyn Fn(&mut Value)) -> Value {
+    let mut document: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    edit(&mut document);
+    fs::write(file, document.to_string()).unwrap();
+    document
+}
 
 #[test]
 fn a_sharded_and_recompressed_store_gives_the_same_answers() {
@@ -60,7 +71,7 @@ fn invalid_requests_are_refused() {
         let args: Vec<&str> = ["rewrite"].into_iter().chain(words.split(' ')).collect();
         let refused = zvf(&args).refused(code);
         assert!(refused.contains(message), "{words}: {refused}");
-        assert!(!std::path::Path::new(new).exists());
+        assert!(!Path::new(new).exists());
     }
 }
 
@@ -69,13 +80,7 @@ fn declarations_of_the_root_and_of_levels_are_kept_true() {
     let old = store("pc3_basic");
     let store = old.path.with_file_name("declared.zv");
     let (arg, root, level) = (store.to_str().unwrap(), "zarr.json", "0/zarr.json");
-    let change = |name: &str, change: &dyn Fn(&mut Value)| {
-        let text = std::fs::read(store.join(name)).unwrap();
-        let mut document: Value = serde_json::from_slice(&text).unwrap();
-        change(&mut document);
-        std::fs::write(store.join(name), document.to_string()).unwrap();
-        document
-    };
+    let change = |name: &str, edit: &dyn Fn(&mut Value)| change(&store.join(name), edit);
     let shard = |store: &Value| store["attributes"]["zarr_vectors"]["shard_shape"].clone();
     zvf(&["rewrite", old.arg(), arg, "--shard", "4"]).clean();
     assert_eq!(shard(&change(root, &|_| {})), 4);
@@ -115,16 +120,49 @@ fn chunks_are_divided_anew_and_answers_stay() {
         let groups = zvf(&["inspect", "groups", store, "--json"]).json();
         (objects, groups)
     };
+    let bounds = json!([[-500.0, -500.0, -500.0], [500.0, 500.0, 500.0]]);
+    change(&old.path.join("zarr.json"), &|root| {
+        let attributes = &mut root["attributes"];
+        attributes["zarr_vectors"]["bounds"] = bounds.clone();
+        attributes["lab"] = json!({"id": 7});
+        attributes["user_metadata"] = json!({"scan": 1});
+    });
     let before = lines(old.arg());
     zvf(&["rewrite", "-q", old.arg(), &new, "--chunk-shape", "35", "--shard", "2"]).clean();
+    let root = change(&Path::new(&new).join("zarr.json"), &|_| {})["attributes"].clone();
+    assert_eq!(root["zarr_vectors"]["bounds"], bounds);
+    assert_eq!((&root["lab"]["id"], &root["user_metadata"]["scan"]), (&json!(7), &json!(1)));
     assert_eq!(lines(&new), before);
     zvf(&["validate", "-q", &new]).clean();
     let shape = |store: &str| zvf(&["info", "--json", store]).json()["chunk_shape"].clone();
     assert_eq!(shape(&new), serde_json::json!([35.0, 35.0, 35.0]));
     zvf(&["edit", "rm", &new, "--objects", "3"]).clean();
+    // Dense indexes become blobs, of which there are fewer files.
+    zvf(&["rewrite", "-q", &new, "--in-place", "--manifests", "dense"]).clean();
     let edited = lines(&new);
     zvf(&["rewrite", "-q", &new, "--in-place", "--chunk-shape", "90"]).clean();
     assert_eq!(lines(&new), edited);
-    zvf(&["history", "undo", &new, "--last", "2"]).clean();
+    // What other chunks cannot hold is named, and stays where it would be lost.
+    let column = |scope: &str| {
+        format!(r#"{{"op":"column.add","scope":"{scope}","name":"code","dtype":"int16","fill":7}}"#)
+    };
+    let script = old.path.with_file_name("s.jsonl");
+    let script = script.to_str().unwrap();
+    fs::write(
+        script,
+        [column("fragment"), column("object").replace(r#","fill":7"#, "")].join("\n"),
+    )
+    .unwrap();
+    zvf(&["edit", "-q", &new, "--script", script]).clean();
+    let refused = zvf(&["rewrite", &new, "--in-place", "--chunk-shape", "80"]);
+    refused.refused_with(2, "columns of fragments: code");
+    let copied = zvf(&["rewrite", &new, &format!("{new}.copy"), "--chunk-shape", "80"]);
+    check_has(&copied.err, "not read: columns of fragments: code");
+    let points = store("lk_w3_dup_directed");
+    let copied = zvf(&["rewrite", points.arg(), &format!("{new}.points"), "--chunk-shape", "75"]);
+    check_has(&copied.err, "not read: links of a point_cloud with v2, w");
+    let written = zvf(&["convert", &new, &format!("{new}.trx")]);
+    check_has(&written.err, "missing values of \"code\" are written as -32768");
+    zvf(&["history", "undo", &new, "--last", "4"]).clean();
     assert_eq!((lines(&new), shape(&new)), (before, serde_json::json!([35.0, 35.0, 35.0])));
 }

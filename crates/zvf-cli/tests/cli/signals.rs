@@ -45,7 +45,7 @@ fn count_commits(store: &Path) -> usize {
     })
 }
 
-fn wait_for(what: impl Fn() -> bool) {
+fn wait_for(mut what: impl FnMut() -> bool) {
     let start = Instant::now();
     while !what() {
         assert!(start.elapsed() < Duration::from_secs(30), "it takes too long");
@@ -68,6 +68,21 @@ fn a_script_that_waits_for_input_ends_on_the_first_signal() {
         assert_eq!(end(edit).0, 130, "{name}");
         drop(stdin);
         assert!(tree(store.path()) == before && count_commits(store.path()) == 0, "{name}");
+    }
+}
+
+#[test]
+fn a_command_that_waits_for_standard_input_ends_on_the_first_signal() {
+    let folder = archives::scratch();
+    let store = folder.path().join("a.zarrvectors");
+    for output in [&["-", "--to", "csv"][..], &[store.to_str().unwrap()]] {
+        let mut convert = start(&[&["convert", "--format", "csv", "-"], output].concat());
+        convert.stdin.as_mut().unwrap().write_all(b"x,y\n1,2\n").unwrap();
+        std::thread::sleep(Duration::from_millis(500)); // the handlers are installed
+        signal(&convert, "-INT");
+        wait_for(|| convert.try_wait().unwrap().is_some());
+        assert_eq!(end(convert).0, 130, "{output:?}");
+        assert!(!store.exists());
     }
 }
 

@@ -60,7 +60,7 @@ fn info_sums_up_the_values_of_attributes() {
     let text = zvf(&["info", "--stats", &store]).clean();
     assert!(text.lines().all(|line| line.len() < 120), "{text}");
     assert!(text.contains("\nvalues of point_cloud, level 0\n"), "{text}");
-    let csv = zvf(&["query", &store, "--where", "n = -3"]).clean();
+    let csv = zvf(&["query", &store, "--where", "-3 = n"]).clean();
     assert_eq!(csv, "x,y,big,n\n0,0,1e308,-3\n");
     assert_eq!(zvf(&["info", "--json", &store]).json()["stats"], serde_json::Value::Null);
     let streamlines = crate::stores::store("sl3_streamlines");

@@ -159,6 +159,15 @@ async fn plans_keep_the_number_of_pruned_chunks() {
         // Of 8 x 8 chunks, the first two columns are read.
         assert_eq!(pruned(&plan), 48);
     }
+    // Another machine sees another store.
+    let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+    let bytes = physical_plan_to_bytes_with_extension_codec(plan, &codec).unwrap();
+    let document = format!("{points}/0/zarr.json");
+    let text = std::fs::read_to_string(&document).unwrap();
+    std::fs::write(&document, text.replace("300000", "300001")).unwrap();
+    let decoded = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &codec).unwrap();
+    let error = datafusion::physical_plan::collect(decoded, task).await.unwrap_err().to_string();
+    assert!(error.contains("it is not as it was when the statement was planned"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -53,9 +53,13 @@ fn good_files() -> Vec<(PathBuf, Kind)> {
 /// Checks that the positions and elements of both are the same, row by row.
 fn compare(place: &str, first: &Collected, second: &Collected) {
     let narrow = |all: &[f64]| all.iter().map(|x| (*x as f32).to_bits()).collect::<Vec<_>>();
+    let factor = match (first.header.unit(), second.header.unit()) {
+        (Some("meter"), Some("millimeter")) => 1000.0,
+        _ => 1.0,
+    };
     let mut wide = Vec::new();
     for point in first.positions.chunks(first.axes()) {
-        wide.extend(point);
+        wide.extend(point.iter().map(|x| x * factor));
         wide.extend(vec![0.0; second.axes() - first.axes()]);
     }
     assert_eq!(narrow(&wide), narrow(&second.positions), "{place}: positions");
@@ -103,7 +107,9 @@ fn triangles_of_stl_and_glb_are_the_same() {
         let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
         let first = Collected::read(&path, &options).unwrap();
         let expected = triangles(&first);
+        let has_unit = first.header.unit().is_some();
         for (format, tolerance) in [(Format::Stl, 0.0), (Format::Gltf, 1e-4)] {
+            let tolerance = if has_unit { tolerance } else { 0.0 };
             let Some(to) = convert(&path, &options, format, folder.path()) else { continue };
             let second = Collected::read(&to, &options).unwrap();
             let factor = match (first.header.unit(), format) {
@@ -241,6 +247,13 @@ fn skeletons_in_shards_are_read_again() {
         let second = Collected::read(folder.path(), &options).unwrap();
         let nanometres: Vec<f64> = first.positions.iter().map(|x| x * 1000.0).collect();
         assert_eq!((nanometres, 2), (second.positions, second.objects.len()));
+        let mut text = Vec::new();
+        let to = Target::stream(&mut text);
+        let writer = write::open(Format::Swc, to, &FormatOptions::default()).unwrap();
+        let skeletons = read::open(Input::path(folder.path()), None, &ReadOptions::default());
+        write::copy(skeletons.unwrap(), writer).unwrap();
+        let head = b"# id type x y z radius parent\n# unit micrometer\n";
+        assert_eq!(text, [&head[..], &tree[..]].concat(), "radii have the unit of positions");
     }
     let mut options = FormatOptions::default();
     options.extra.insert("precomputed.shard_bits".into(), 99.into());
@@ -434,6 +447,11 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
     let open = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/>");
     let written = write(open.as_bytes(), Format::Graphml).unwrap();
     assert!(written.ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n"));
+    let far = open.replacen(">0</data>", ">nan</data>", 1);
+    assert_eq!(
+        write(far.as_bytes(), Format::Graphml).unwrap_err(),
+        "Unsupported, SWC cannot hold a coordinate NaN: leave the vertex out, or write PLY or Parquet"
+    );
     let circle = graph(
         "<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>",
     );

@@ -454,18 +454,31 @@ fn new_categories_are_listed_for_links_and_fragments() {
     let places = Column::new(Dtype::FLOAT32, 2, at.into()).unwrap();
     let codes = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![0, 1].into()).unwrap();
     let sort = Categories::new(vec![Value::from("a"), Value::from("b")], None);
+    let nodes = Batch::new(Kind::Graph, places).with_vertex_objects(vec![Some(ObjectId(0)); 3]);
+    let nodes = nodes.unwrap();
     let edges = zvf_model::Elements::new(2, vec![0, 1, 1, 2]).unwrap();
     let edges = edges.with_field(Field::new("sort", codes).with_categories(sort)).unwrap();
-    let batch = Batch::new(Kind::Graph, places).with_vertex_objects(vec![Some(ObjectId(0)); 3]);
-    write(&store, &batch.unwrap().with_elements(edges).unwrap(), |_writer| {});
+    write(&store, &nodes.clone().with_elements(edges).unwrap(), |_writer| {});
     let ends = [0, 1].map(|n| json!({"object": 0, "index": n}));
     run(&store, &[json!({"op": "link.set", "links": [ends], "values": {"sort": "c"}})]).unwrap();
-    let is_array = |key: &String| key.starts_with("0/link_attributes/sort/0/");
-    let keys = archives::tree(&store).into_keys().filter(is_array);
-    let arrays = keys.filter_map(|key| key.strip_suffix("/zarr.json").map(str::to_owned));
-    let lists = arrays.map(|array| document(&store, &array)["attributes"]["categories"].clone());
-    let lists: Vec<Json> = lists.filter(|list| !list.is_null()).collect();
-    assert_eq!(lists, vec![json!(["a", "b", "c"]); 2]);
+    let read = |store: &Path, name: &str| -> Vec<Json> {
+        let is_array = |key: &String| key.starts_with("0/link_attributes/sort/0/");
+        let keys = archives::tree(store).into_keys().filter(is_array);
+        let arrays = keys.filter_map(|key| key.strip_suffix("/zarr.json").map(str::to_owned));
+        let values = arrays.map(|array| document(store, &array)["attributes"][name].clone());
+        values.filter(|value| !value.is_null()).collect()
+    };
+    assert_eq!(read(&store, "categories"), vec![json!(["a", "b", "c"]); 2]);
+
+    // A column keeps its type while there are no links.
+    let store = folder.path().join("bare.zarrvectors");
+    write(&store, &nodes, |_writer| {});
+    let mut column = json!({"op": "column.add", "scope": "link", "name": "sort"});
+    (column["dtype"], column["fill"]) = (json!("uint64"), json!(0));
+    run(&store, &[column]).unwrap();
+    let column = json!({"sort": [u64::MAX - 1]});
+    run(&store, &[json!({"op": "link.add", "links": [ends], "attributes": column})]).unwrap();
+    assert_eq!(read(&store, "dtype"), ["uint64"]);
 
     let store = Unpacked::new("sl3_streamlines");
     let mut column = json!({"op": "column.add", "scope": "fragment", "name": "sort"});

@@ -335,7 +335,12 @@ fn a_checkout_is_there_once_it_is_whole() {
     assert_eq!((tree(&out), names()), (before, count + 1));
     let root = document(&out, "");
     assert!(root["attributes"]["zvf"]["journal"].is_null(), "the history stays with the original");
+    fs::write(out.with_file_name(".then.zarrvectors.zvf-lock"), "").unwrap(); // of a killed process
     assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
+    assert_eq!(names(), count + 1);
+    let inside = store.path().join("a/b");
+    assert_eq!(checkout(store.path(), 0, &inside).unwrap_err().class, Class::InvalidArgument);
+    assert!(!store.path().join("a").exists());
     run(&out, &[move_all(&out, 2.5)]).unwrap();
 }
 

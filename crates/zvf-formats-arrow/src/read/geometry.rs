@@ -73,13 +73,8 @@ pub(crate) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
         let column_meta = geo["columns"].get(primary);
         let column = fields.iter().position(|field| field.name() == primary);
         let (Some(column_meta), Some(column)) = (column_meta, column) else {
-            let found = format!("{primary:?}");
-            return Err(fault(
-                Class::NotFound,
-                "metadata geo",
-                "a primary column that is there",
-                found,
-            ));
+            let (expected, found) = ("a primary column that is there", format!("{primary:?}"));
+            return Err(fault(Class::NotFound, "metadata geo", expected, found));
         };
         let name = column_meta["encoding"].as_str().unwrap_or("WKB");
         let Some(encoding) = Encoding::from_name(name) else {

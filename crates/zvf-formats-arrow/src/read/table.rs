@@ -246,7 +246,12 @@ impl Table {
             return Ok(());
         };
         for row in 0..rows {
-            let part = parts.map_or(0, |parts| as_integer(&read_cell(parts, row)));
+            let part = match parts.map(|parts| read_cell(parts, row)) {
+                None => 0,
+                Some(FeatureCell::Int(n)) => n,
+                Some(FeatureCell::UInt(n)) => n.cast_signed(),
+                Some(_) => -1,
+            };
             let owner = self.read_owner(objects, row)?;
             self.vertices.end_row(owner, part);
         }
@@ -279,12 +284,12 @@ impl Table {
         }
         let dtype = self.vertices.positions.dtype();
         if let [only] = arrays {
-            let bytes = self.number_bytes(only, dtype, self.vertices.positions.width())?;
+            let bytes = read_numbers(only, dtype, self.vertices.positions.width(), self.format)?;
             self.vertices.positions.push_bytes(&bytes);
             return Ok(());
         }
         let size = saturating_usize(dtype.size);
-        let columns = arrays.iter().map(|array| self.number_bytes(array, dtype, 1));
+        let columns = arrays.iter().map(|array| read_numbers(array, dtype, 1, self.format));
         let columns: Vec<Vec<u8>> = columns.collect::<Result<_, _>>()?;
         for row in 0..rows {
             for column in &columns {
@@ -292,11 +297,6 @@ impl Table {
             }
         }
         Ok(())
-    }
-
-    fn number_bytes(&self, array: &ArrayRef, dtype: Dtype, width: u32) -> Result<Vec<u8>> {
-        let too_short = || input_error(self.format, "a row group", "a column that is too short");
-        number_bytes(array, dtype, width).ok_or_else(too_short)
     }
 
     /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
@@ -307,34 +307,29 @@ impl Table {
             }
         }
         let inferred = self.columns.take(rows)?;
-        let (mut fields, mut incomplete) = (Vec::new(), Vec::new());
-        for (number, attribute) in self.attributes.iter().enumerate() {
+        let mut fields = Vec::new();
+        for (number, attribute) in self.attributes.iter_mut().enumerate() {
+            let array = arrays.get(number); // none for no rows
             fields.push(match attribute.source {
                 AttributeSource::Inferred(at) => match inferred.get(at) {
                     Some(field) => field.clone(),
                     None => continue,
                 },
                 AttributeSource::Numbers(dtype, width) => {
-                    let mut bytes = match arrays.get(number) {
-                        Some(array) => self.number_bytes(array, dtype, width)?,
-                        None => Vec::new(), // of no rows
-                    };
-                    if let Some(array) = arrays.get(number).filter(|array| has_nulls(array))
-                        && fill_missing(array, dtype, &mut bytes)
+                    let bytes = array.map(|array| read_numbers(array, dtype, width, self.format));
+                    let mut bytes = bytes.transpose()?.unwrap_or_default();
+                    if array.is_some_and(|array| {
+                        has_nulls(array) && fill_missing(array, dtype, &mut bytes)
+                    }) && !std::mem::replace(&mut attribute.has_note, true)
                     {
-                        incomplete.push((number, dtype.kind == DtypeKind::Float));
+                        let shown = if dtype.kind == DtypeKind::Float { "NaN" } else { "0" };
+                        let name = &attribute.name;
+                        self.notes
+                            .push(format!("missing numbers of column {name:?} become {shown}"));
                     }
                     Field::new(attribute.name.as_str(), new_column(dtype, width, bytes)?)
                 }
             });
-        }
-        for (number, is_float) in incomplete {
-            let attribute = &mut self.attributes[number];
-            if !std::mem::replace(&mut attribute.has_note, true) {
-                let shown = if is_float { "NaN" } else { "0" };
-                let name = &attribute.name;
-                self.notes.push(format!("missing numbers of column {name:?} become {shown}"));
-            }
         }
         Ok(fields)
     }
@@ -347,12 +342,14 @@ fn has_nulls(array: &ArrayRef) -> bool {
         || list.is_some_and(|list| list.values().logical_null_count() > 0)
 }
 
-fn as_integer(cell: &FeatureCell<'_>) -> i64 {
-    match cell {
-        FeatureCell::Int(n) => *n,
-        FeatureCell::UInt(n) => n.cast_signed(),
-        _ => -1,
-    }
+fn read_numbers(
+    array: &ArrayRef,
+    dtype: Dtype,
+    width: u32,
+    format: &'static str,
+) -> Result<Vec<u8>> {
+    let too_short = || input_error(format, "a row group", "a column that is too short");
+    number_bytes(array, dtype, width).ok_or_else(too_short)
 }
 
 /// Returns the numbers of an array as little-endian bytes, `width` numbers per row. Returns `None`

@@ -97,7 +97,13 @@ impl FeatureSink for Sink<'_> {
             if has_tree {
                 held.features.sort_by_key(|item| hilbert_index(item.bounds, all));
             }
-            let kind = if let [only] = held.kinds[..] { only } else { 0 };
+            held.kinds.sort_unstable();
+            let kind = match held.kinds[..] {
+                [only] => only,
+                // GDAL has no unknown type with heights, and reads a single part as several.
+                [_, several @ (4 | 5)] if self.axes == 3 => several,
+                _ => 0,
+            };
             let count = to_u64(held.features.len());
             let extent = has_tree.then_some(all);
             let header = self.encode_header(kind, count, width, extent);
@@ -379,9 +385,11 @@ const MAX_FEATURE_BYTES: usize = (1 << 31) - (1 << 16);
 
 #[cfg(test)]
 mod tests {
+    use zvf_format::num::usize_from_u32;
     use zvf_formats::{Extents, FormatOptions, Input, ReadOptions};
     use zvf_model::flow::Piece;
 
+    use super::slot;
     use crate::shared::{open, pieces};
     use crate::{FLATGEOBUF, GEOJSON};
 
@@ -404,6 +412,11 @@ mod tests {
         for memory in [256 << 20, 2000] {
             let found = convert(text.to_owned(), memory);
             assert_eq!(pieces(&found, &FLATGEOBUF, &options), expected, "{memory}");
+            let word = |at: usize| u32::from_le_bytes(found[at..at + 4].try_into().unwrap());
+            let table = 12 + usize_from_u32(word(12));
+            let slots = table - usize_from_u32(word(table)) + usize::from(slot(2));
+            let kind = table + usize_from_u32(word(slots) & 0xFFFF);
+            assert_eq!(found[kind], 5, "all have several parts");
         }
     }
 

@@ -188,11 +188,8 @@ impl FeatureCursor {
             Some(_) if !has_item => {}
             Some(byte) => {
                 let found = format!("{:?}", char::from(byte));
-                return from.here().refuse(
-                    Class::Encoding,
-                    "a comma or the end of the list",
-                    found,
-                );
+                let expected = "a comma or the end of the list";
+                return from.here().refuse(Class::Encoding, expected, found);
             }
             None => {
                 return from.here().refuse(Class::Truncated, "the rest of the features", "the end");

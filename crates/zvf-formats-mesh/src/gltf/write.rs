@@ -1,4 +1,4 @@
-//! Writer of GLB: a node for each object, with its vertices relative to the middle of its box.
+//! Writer of GLB: a node for each object, with its vertices relative to the middle of its box, or to 0 if they are `float32`.
 //!
 //! Positions are `float32` offsets from the translation of the node, which is `float64` in JSON.
 //! The factor to metres is the scale of the root node, and `asset.extras.unit` is the unit of the
@@ -16,7 +16,7 @@ use zvf_formats::{
     CollectedInput, Encoded, Target, cannot_hold, meters_per_unit, narrow, row_to_json, value_name,
     value_to_json,
 };
-use zvf_metadata::DtypeKind;
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 /// A glTF document and its buffer.
@@ -105,7 +105,9 @@ impl Scene {
             });
         }
         let points: Vec<[f64; 3]> = rows.iter().map(|row| input.point(*row)).collect();
-        let middle = middle_of(&points);
+        // Offsets of `float32` coordinates would be rounded.
+        let is_exact = input.batch.positions().dtype() == Dtype::FLOAT32;
+        let middle = if is_exact { [0.0; 3] } else { middle_of(&points) };
         let mut attributes = Map::new();
         attributes.insert("POSITION".to_owned(), json!(self.push_positions(&points, middle)));
         for field in input.batch.fields() {
@@ -285,10 +287,10 @@ impl Scene {
 
 fn middle_of(points: &[[f64; 3]]) -> [f64; 3] {
     std::array::from_fn(|axis| {
-        let all = points.iter().map(|point| point[axis]).filter(|x| x.is_finite());
+        let all = points.iter().map(|point| point[axis]);
         let (low, high) = all
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
-        if low <= high { low / 2.0 + high / 2.0 } else { 0.0 }
+        low / 2.0 + high / 2.0
     })
 }
 

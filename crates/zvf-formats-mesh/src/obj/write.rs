@@ -10,7 +10,7 @@ use zvf_formats::{
     CollectedInput, Encoded, Target, counted_loss, format_coordinate, format_number,
 };
 use zvf_model::flow::Loss;
-use zvf_model::{Elements, ObjectId};
+use zvf_model::{Elements, Kind, ObjectId};
 
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
@@ -58,6 +58,9 @@ fn find_losses(input: &CollectedInput) -> Vec<Loss> {
     let short = counted_loss(short, "line", "of fewer than two vertices dropped");
     let short = short.filter(|_| input.header.kind.is_chain());
     let mut losses: Vec<Loss> = short.into_iter().collect();
+    if input.header.kind == Kind::PointCloud && input.header.objects {
+        losses.push(Loss::new("objects are joined: OBJ has none of points"));
+    }
     let not_finite =
         (0..input.batch.len()).flat_map(|row| input.point(row)).find(|x| !x.is_finite());
     if let Some(x) = not_finite {

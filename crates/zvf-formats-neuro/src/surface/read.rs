@@ -168,11 +168,8 @@ fn join_value_files(files: Vec<SurfaceFile>, format: &'static str) -> Result<Who
             if let Some(rows) = rows.as_ref().filter(|rows| **rows != value_rows) {
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
-                return Spot::new(format, &file.place).refuse(
-                    Class::CountMismatch,
-                    expected,
-                    found,
-                );
+                let spot = Spot::new(format, &file.place);
+                return spot.refuse(Class::CountMismatch, expected, found);
             }
             rows = Some(value_rows);
         }
@@ -256,11 +253,9 @@ impl Hemisphere {
         let vertices = self.positions.len();
         let spot = Spot::new(self.format, &*file.place);
         for (name, points) in file.point_sets {
-            if points.len() != vertices {
-                let expected = format!("{vertices} vertices as {} has", self.name);
-                let found = format!("{} vertices", points.len());
-                return spot.refuse(Class::CountMismatch, expected, found);
-            }
+            let expected = format_args!("{vertices} vertices as {} has", self.name);
+            let found = format_args!("{} vertices", points.len());
+            spot.ensure(points.len() == vertices, Class::CountMismatch, expected, found)?;
             let name = format!("coords_{}", name.as_deref().unwrap_or(&file.name));
             self.push_field(Field::new(name, points));
         }

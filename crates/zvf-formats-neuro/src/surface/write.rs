@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use zvf_error::{Result, format_count};
-use zvf_format::num::floor_i64;
+use zvf_format::num::{floor_i64, nearest_f32};
 use zvf_formats::{
-    CollectedInput, cannot_hold, counted_loss, field_value, gather_rows, whole_number,
+    CollectedInput, Millimeters, cannot_hold, counted_loss, field_value, gather_rows, whole_number,
 };
 use zvf_model::flow::Loss;
 use zvf_model::{Categories, Field, Kind, Value};
@@ -30,6 +30,17 @@ impl Hemisphere {
             1 => "rh".to_owned(),
             id => format!("object_{id}"),
         }
+    }
+
+    /// Returns the positions in millimetres: those of the input, or an attribute of this surface.
+    pub(crate) fn points(&self, input: &CollectedInput, coords: Option<&Field>) -> Vec<f32> {
+        let lengths = Millimeters::new(&input.header);
+        let point = |(at, row): (usize, &usize)| match coords {
+            Some(field) => [0, 1, 2].map(|c| field.column.float(at, c).unwrap_or(0.0)),
+            None => input.point(*row),
+        };
+        let all = self.rows.iter().enumerate().flat_map(point);
+        all.map(|x| nearest_f32(lengths.convert_length(x))).collect()
     }
 
     /// Returns the rows of `field` that belong to this surface.

@@ -142,14 +142,8 @@ fn write_surface(
     out.write_all(b"\xff\xff\xfecreated by zvf\n\n")?;
     write_int(hemisphere.rows.len(), out)?;
     write_int(hemisphere.faces.len(), out)?;
-    for (at, row) in hemisphere.rows.iter().enumerate() {
-        let point = match coords {
-            Some(field) => [0, 1, 2].map(|c| field.column.float(at, c).unwrap_or(0.0)),
-            None => input.point(*row),
-        };
-        for x in point {
-            out.write_all(&to_big_endian(nearest_f32(x).to_le_bytes()))?;
-        }
+    for x in hemisphere.points(input, coords) {
+        out.write_all(&to_big_endian(x.to_le_bytes()))?;
     }
     for vertex in hemisphere.faces.as_flattened() {
         write_int(*vertex, out)?;

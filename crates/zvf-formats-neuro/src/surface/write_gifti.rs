@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
 use zvf_error::Result;
-use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_formats::{
     CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, narrow, row_number,
     to_f32_bytes, value_places, whole_number,
@@ -111,20 +111,13 @@ impl GiftiFile {
         hemisphere: &Hemisphere,
         coords: Option<&Field>,
     ) -> Result<()> {
-        let points: Vec<u8> = match coords {
-            Some(coords) => to_f32_bytes(&coords.column),
-            None => {
-                let rows = hemisphere.rows.iter().flat_map(|row| input.point(*row));
-                rows.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()
-            }
+        let points = hemisphere.points(input, coords);
+        let points: Vec<u8> = points.into_iter().flat_map(f32::to_le_bytes).collect();
+        let meta: &[_] = match hemisphere.id {
+            0 => &[("AnatomicalStructurePrimary", "CortexLeft")],
+            1 => &[("AnatomicalStructurePrimary", "CortexRight")],
+            _ => &[],
         };
-        let structure = match hemisphere.id {
-            0 => "CortexLeft",
-            1 => "CortexRight",
-            _ => "",
-        };
-        let meta = [("AnatomicalStructurePrimary", structure)];
-        let meta = if structure.is_empty() { &meta[..0] } else { &meta[..] };
         self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
         let corners = hemisphere.faces.as_flattened().iter().map(|row| row_number(*row));
         let corners = vertex_bytes(corners, "write it in parts")?;
@@ -157,9 +150,8 @@ impl GiftiFile {
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);
         }
-        let (kind, bytes) = match encode_column(&field.column) {
-            Some(stored) => stored,
-            None => return Ok(()), // text, listed as a loss before
+        let Some((kind, bytes)) = encode_column(&field.column) else {
+            return Ok(()); // text, listed as a loss before
         };
         let intent = if wide.is_some() { "NONE" } else { "SHAPE" };
         self.push(intent, kind, rows, wide, &meta, &bytes)

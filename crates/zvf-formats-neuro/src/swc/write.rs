@@ -1,12 +1,15 @@
 //! Writer of SWC: trees, a node a line, parents before children, numbered from 1.
 //!
 //! Edges go from a node to its parent where every node has at most one. Other graphs get a root for each component, and
-//! a graph with a cycle is refused. A missing attribute `radius` or `type` is written as 0 and reported.
+//! a graph with a cycle is refused. A missing attribute `radius` or `type` is written as 0 and reported. Lengths become
+//! micrometres.
 
 use std::io::Write;
 
 use zvf_error::{Result, format_count};
-use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_coordinate, format_value};
+use zvf_formats::{
+    CollectedInput, Encoded, Millimeters, Target, cannot_hold, format_coordinate, format_value,
+};
 use zvf_model::flow::Loss;
 
 /// Writes a file.
@@ -18,22 +21,23 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     };
     let (radius, kind) = (field("radius"), field("type"));
     writeln!(out, "# id type x y z radius parent")?;
+    let lengths = Millimeters::micrometers(&input.header);
     if let Some(unit) = input.header.unit() {
-        writeln!(out, "# unit {unit}")?;
+        writeln!(out, "# unit {}", if lengths.is_known() { "micrometer" } else { unit })?;
     }
+    let radius = radius.map(|field| lengths.convert_column(&field.column)).transpose()?;
     let mut numbers = vec![0; order.len()];
     for (row, number) in order.iter().zip(1_u64..) {
         numbers[*row] = number;
     }
-    let positions = input.batch.positions();
+    let positions = lengths.convert_column(input.batch.positions())?;
     for row in order {
         let kind = kind.map_or(Ok("0".to_owned()), |field| format_value(field, row, 0))?;
         write!(out, "{} {kind}", numbers[row])?;
         for axis in 0..3 {
-            write!(out, " {}", format_coordinate(positions, row, axis))?;
+            write!(out, " {}", format_coordinate(&positions, row, axis))?;
         }
-        let radius =
-            radius.map_or("0".to_owned(), |field| format_coordinate(&field.column, row, 0));
+        let radius = radius.as_ref().map_or("0".to_owned(), |r| format_coordinate(r, row, 0));
         match parents[row] {
             Some(parent) => writeln!(out, " {radius} {}", numbers[parent])?,
             None => writeln!(out, " {radius} -1")?,

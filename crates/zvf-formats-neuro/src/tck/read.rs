@@ -84,7 +84,7 @@ impl Streamlines {
             remaining = &remaining[stride..];
             match self.classify_triplet(triplet, size) {
                 Mark::Streamline => {
-                    to.ids.push(object);
+                    to.end_object(object);
                     self.current += 1;
                 }
                 Mark::End => {

@@ -9,8 +9,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_formats::{
-    Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Target, cannot_hold, find_record,
-    json_items,
+    Chains, Millimeters, NewFile, OpenedWriter, PieceWriter, Target, find_record, json_items,
 };
 use zvf_model::flow::{FlowReport, Header, Piece};
 
@@ -62,7 +61,7 @@ impl PieceWriter for TckWriter<'_> {
                     }
                     self.report.vertices += run.rows.len() as u64;
                     for row in run.rows {
-                        self.push_position(self.lengths.position(batch.positions(), row))?;
+                        self.push_position(self.lengths.position(batch.positions(), row));
                     }
                 }
             }
@@ -97,18 +96,13 @@ impl PieceWriter for TckWriter<'_> {
 }
 
 impl TckWriter<'_> {
-    fn push_position(&mut self, place: [f64; 3]) -> Result<()> {
-        if !place.iter().all(|x| x.is_finite()) {
-            let what = "a vertex that is not finite, which is a mark".to_owned();
-            return Err(cannot_hold("TCK", what, "leave it out"));
-        }
+    fn push_position(&mut self, place: [f64; 3]) {
         for x in place {
             match self.is_wide {
                 true => self.bytes.extend_from_slice(&x.to_le_bytes()),
                 false => self.bytes.extend_from_slice(&self.lengths.round_to_f32(x).to_le_bytes()),
             }
         }
-        Ok(())
     }
 
     fn begin_streamline(&mut self) {
@@ -185,5 +179,10 @@ mod tests {
             "mrtrix tracks\ncount: 0000000003\ndatatype: Float32LE\nroi: a\nroi: b\nfile: . "
         ));
         assert_eq!(convert(&file), (file.clone(), report));
+        let marks = |order: fn([u8; 4]) -> f32, bytes: &[u8]| -> Vec<u32> {
+            bytes.as_chunks().0.iter().map(|x| order(*x)).map(f32::to_bits).collect()
+        };
+        let body = &file[file.len() - places.len() * 12..];
+        assert_eq!(marks(f32::from_le_bytes, body), marks(f32::from_be_bytes, &tracks[80..]));
     }
 }

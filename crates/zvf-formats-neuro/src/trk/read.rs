@@ -155,7 +155,7 @@ impl Streamlines {
             field.values.push_bytes(field_bytes);
             rest = after;
         }
-        to.ids.push(self.object());
+        to.end_object(self.object());
         self.current += 1;
         self.remaining_points = None;
         Ok(true)

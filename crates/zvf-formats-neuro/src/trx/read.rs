@@ -147,27 +147,20 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let Some(mut bytes) = members.read(&array.path)? else { return Ok(Vec::new()) };
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
-        return spot(&array.path).refuse(
-            Class::Truncated,
-            format!("{} bytes", array.size),
-            found.len(),
-        );
+        let expected = format!("{} bytes", array.size);
+        return spot(&array.path).refuse(Class::Truncated, expected, found.len());
     }
     Ok(found)
 }
 
 /// Reads the integers of an array of one column.
 fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>> {
+    let (spot_here, expected) = (spot(&array.path), "one column of whole numbers");
     let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
-    let expected = "one column of whole numbers";
-    spot(&array.path).ensure(
-        is_integer && array.width == 1,
-        Class::BadShape,
-        expected,
-        &array.path,
-    )?;
+    let is_column = is_integer && array.width == 1;
+    spot_here.ensure(is_column, Class::BadShape, expected, &array.path)?;
     let expected = format_args!("a multiple of {} bytes", array.dtype.size);
-    spot(&array.path).ensure(array.rows().is_some(), Class::Misaligned, expected, array.size)?;
+    spot_here.ensure(array.rows().is_some(), Class::Misaligned, expected, array.size)?;
     let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),

@@ -26,9 +26,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
         None => Array::open(bytes, None)?,
     };
     let kind = point_kind(options, "npy")?;
-    let (mut table, axes) = RecordTable::new(array.fields(), kind, options, "npy")?;
-    let header = Header { vertices: Some(array.rows()), ..table.vertices.header(axes)? };
-    let piece_rows = block_rows(array.stride(), options.batch_rows.max(1));
+    let (mut table, axes) = RecordTable::new(&array.fields, kind, options, "npy")?;
+    let header = Header { vertices: Some(array.rows), ..table.vertices.header(axes)? };
+    let piece_rows = block_rows(array.stride, options.batch_rows.max(1));
     Ok(FileReader::new(header, Pieces { array, table, piece_rows }).with_seek())
 }
 
@@ -43,11 +43,8 @@ impl Iterator for Pieces {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.array.read_rows(self.piece_rows) {
-            Ok(Some(records)) => Some(self.table.make_piece(&records)),
-            Ok(None) => None,
-            Err(error) => Some(Err(error)),
-        }
+        let records = self.array.read_rows(self.piece_rows).transpose()?;
+        Some(records.and_then(|records| self.table.make_piece(&records)))
     }
 
     /// Seeks past `n` pieces without reading them, and reads the next one.

@@ -39,16 +39,16 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
     let roles = members.choose_roles(options)?;
     let open = |at: &usize| members.open_array(at);
     let positions: Vec<NamedArray> = roles.positions.iter().map(open).collect::<Result<_, _>>()?;
-    let rows = positions[0].array.rows();
+    let rows = positions[0].array.rows;
     let fields: Vec<NamedArray> = roles.fields.iter().map(open).collect::<Result<_, _>>()?;
     let object = roles.object.as_ref().map(open).transpose()?;
     let elements = roles.elements.as_ref().map(open).transpose()?;
     let kind = choose_kind(options, elements.as_ref())?;
 
     for named in positions.iter().chain(&fields).chain(&object) {
-        if named.array.rows() != rows {
+        if named.array.rows != rows {
             let expected = format!("{rows} rows, as many as there are positions");
-            let found = named.array.rows().to_string();
+            let found = named.array.rows;
             let hint = "choose arrays with --positions and --attributes";
             let spot = spot(&named.field.name).hint(hint);
             return spot.refuse(Class::CountMismatch, expected, found);
@@ -129,7 +129,7 @@ impl<'a> MemberArrays<'a> {
             Ok(bytes)
         };
         let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
-        match array.fields() {
+        match array.fields.as_slice() {
             [only] if only.name.is_empty() => {
                 let field = RecordField { name: name.to_owned(), ..only.clone() };
                 Ok(NamedArray { field, array })
@@ -182,13 +182,13 @@ impl Pieces {
     }
 
     fn read_vertices(&mut self) -> Result<Option<Piece>> {
-        let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride());
+        let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride);
         // A saturated stride makes blocks of one row.
         let rows = block_rows(strides.fold(0, usize::saturating_add), self.batch_rows);
         let mut positions = Vec::new();
         for named in &mut self.positions {
             let Some(block) = named.array.read_rows(rows)? else { continue };
-            positions.push((block, named.array.stride()));
+            positions.push((block, named.array.stride));
         }
         for (named, field) in self.fields.iter_mut().zip(&mut self.vertices.fields) {
             if let Some(block) = named.array.read_rows(rows)? {
@@ -223,7 +223,7 @@ impl Pieces {
     fn read_elements(&mut self) -> Result<Option<Piece>> {
         let Some(named) = &mut self.elements else { return Ok(None) };
         let field = &named.field;
-        let rows = block_rows(named.array.stride(), self.batch_rows);
+        let rows = block_rows(named.array.stride, self.batch_rows);
         let Some(bytes) = named.array.read_rows(rows)? else { return Ok(None) };
         let stored = new_column(field.dtype, field.width, bytes)?;
         let mut vertices = Values::new(Dtype::INT64, field.width);

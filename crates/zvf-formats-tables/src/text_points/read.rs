@@ -217,6 +217,7 @@ fn split_words(line: &str) -> Result<Vec<&str>, String> {
 }
 
 /// What the first pass finds over all lines.
+#[derive(Default)]
 struct Summary {
     count: u64,     // points
     numbers: usize, // in a line
@@ -229,13 +230,7 @@ struct Summary {
 impl Summary {
     /// Reads all lines.
     fn scan(mut rows: PointLines) -> Result<Self> {
-        let mut summary = Self {
-            count: 0,
-            numbers: 0,
-            is_integer: Vec::new(),
-            has_colour: false,
-            elements: Vec::new(),
-        };
+        let mut summary = Self::default();
         let mut is_byte = Vec::new();
         while let Some(line) = rows.next()? {
             let (element, numbers) = rows.parse(&line)?;

@@ -155,7 +155,7 @@ impl MeasuringReader {
     /// Adds the vertices of a batch to the paths.
     fn add_vertices(&mut self, batch: &Batch) -> Result<()> {
         let positions = batch.positions();
-        for part in batch.parts().iter() {
+        for part in batch.parts().iter().filter(|part| !part.rows.is_empty()) {
             let path = self.paths.entry(part.object.0).or_insert_with(|| Path::new(self.axes));
             let count = u32::try_from(part.rows.len()).ok();
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {

@@ -185,6 +185,14 @@ impl PieceBuilder {
         })
     }
 
+    /// Ends an object. One without vertices is an empty run, which keeps its place among the others.
+    pub fn end_object(&mut self, id: ObjectId) {
+        if !self.vertices.has_open_run(id) {
+            self.vertices.end_rows(0, Some(id), 0);
+        }
+        self.ids.push(id);
+    }
+
     /// Returns how many vertices the current batch lacks.
     pub const fn room(&self) -> usize {
         self.batch_rows - self.vertices.rows()

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use zvf_error::format_count;
+use zvf_error::{Result, format_count};
 use zvf_format::num::nearest_f32;
+use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Loss};
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
+use crate::read::values::new_column;
+use crate::table::value_places;
 use crate::write::counted_loss;
 
 /// A run of vertices of one object.
@@ -28,6 +31,7 @@ pub struct Chains {
     objects: HashSet<ObjectId>, // of all runs
     next_id: i64,               // where batches name no objects
     extra_runs: u64,            // of objects of several parts
+    is_renumbered: bool,        // whether an id is not the number of the object
 }
 
 impl Chains {
@@ -58,7 +62,10 @@ impl Chains {
         let mut runs = Vec::with_capacity(ranges.len());
         for (at, (rows, object)) in ranges.into_iter().enumerate() {
             let continues = at == 0 && self.open == Some(object) && !batch.parts().starts_line(at);
-            let is_new = self.objects.insert(object);
+            let is_new = self.add_object(object);
+            if rows.is_empty() && !is_new {
+                continue;
+            }
             self.extra_runs += u64::from(!is_new && !continues);
             self.open = Some(object);
             runs.push(Run { rows, object, continues });
@@ -68,20 +75,30 @@ impl Chains {
 
     /// Returns those of `ids` that had no run and were not returned before, once each.
     pub fn take_unseen(&mut self, ids: &[ObjectId]) -> Vec<ObjectId> {
-        let new: Vec<_> = ids.iter().copied().filter(|id| self.objects.insert(*id)).collect();
+        let new: Vec<_> = ids.iter().copied().filter(|id| self.add_object(*id)).collect();
         if !new.is_empty() {
             self.open = None;
         }
         new
     }
 
-    /// Returns the loss of objects of several parts.
+    /// Records an object, and returns whether it is new.
+    fn add_object(&mut self, id: ObjectId) -> bool {
+        let number = self.objects.len();
+        let is_new = self.objects.insert(id);
+        self.is_renumbered |= is_new && usize::try_from(id.0) != Ok(number);
+        is_new
+    }
+
+    /// Returns the losses of a file of streamlines: objects of several parts, and ids other than 0, 1, 2 and so on.
     pub fn losses(&self) -> Vec<Loss> {
-        let loss = (self.extra_runs > 0).then(|| {
+        let split = (self.extra_runs > 0).then(|| {
             let more = format_count(self.extra_runs, "more streamline");
             Loss::new(format!("objects of several parts are split: {more}"))
         });
-        loss.into_iter().collect()
+        let text = "objects are renumbered from 0: a streamline has no id";
+        let renumbered = self.is_renumbered.then(|| Loss::new(text));
+        split.into_iter().chain(renumbered).collect()
     }
 }
 
@@ -110,6 +127,13 @@ impl Millimeters {
         Self { factor: (millimeters.factor * 1e6).round(), ..millimeters }
     }
 
+    /// Creates a converter to micrometres.
+    pub fn micrometers(header: &Header) -> Self {
+        let nanometers = Self::nanometers(header);
+        let factor = if nanometers.is_known { nanometers.factor / 1e3 } else { 1.0 };
+        Self { factor, ..nanometers }
+    }
+
     /// Returns whether the header has a unit of length.
     pub const fn is_known(&self) -> bool {
         self.is_known
@@ -118,6 +142,19 @@ impl Millimeters {
     /// Converts a length.
     pub const fn convert_length(&self, x: f64) -> f64 {
         x * self.factor
+    }
+
+    /// Converts a column of lengths; numbers other than `float32` become `float64`.
+    pub fn convert_column(&self, column: &Column) -> Result<Column> {
+        if self.is_identity() {
+            return Ok(column.clone());
+        }
+        let all = value_places(column).map(|(row, c)| self.convert_coordinate(column, row, c));
+        if column.dtype() == Dtype::FLOAT32 {
+            let bytes = all.flat_map(|x| nearest_f32(x).to_le_bytes()).collect();
+            return new_column(Dtype::FLOAT32, column.width(), bytes);
+        }
+        new_column(Dtype::FLOAT64, column.width(), all.flat_map(f64::to_le_bytes).collect())
     }
 
     /// Returns a converted coordinate.

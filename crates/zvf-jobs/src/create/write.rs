@@ -14,6 +14,7 @@ use super::ids::Shifted;
 use super::{CreateStage, OnStage, Recipe, Shape, StoreLayout, name_file, report_progress, schema};
 use crate::Error;
 use crate::error::{bad_request_error, changed_count_error};
+use crate::export::asks_all;
 
 /// Writes `file` to a new store at `address`, according to `layout`.
 ///
@@ -130,6 +131,9 @@ pub(super) async fn write_at_once(
     }
     for (_, layout) in others {
         schema = schema.with_kind(layout.header.kind)?;
+    }
+    if let Some(source) = recipe.sources.first().filter(|source| asks_all(&source.query)) {
+        schema = schema.with_root(source.reader.store().root());
     }
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut sink = Box::new(StoreSink::new(&mut writer));

@@ -138,7 +138,7 @@ class Condition:
         if isinstance(value, str):
             if dtype != "text" or operator not in ("Eq", "NotEq"):
                 return None
-            quoted = "'" + value.replace("'", "''") + "'"
+            quoted = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
             return f"{name} = {quoted}" if operator == "Eq" else f"not ({name} = {quoted})"
         return None if dtype == "text" else _number(name, dtype, operator, value)
 
@@ -198,7 +198,9 @@ def _literal(tree: Any) -> Any:
         return None
     found = tree.get("Literal")
     while isinstance(found, dict) and len(found) == 1:
-        found = next(iter(found.values()))
+        [(kind, found)] = found.items()
+        if kind == "Float16":  # as its bits
+            return float(np.uint16(found).view(np.float16))
     return found if isinstance(found, (int, float, str)) and not isinstance(found, bool) else None
 
 

@@ -67,8 +67,13 @@ class Edit:
         if column is None or longest <= int(column["dtype"][2:]):
             return
         self._texts[name] = {**column, "dtype": f"<U{longest}"}
-        table = self.dataset.object_table()
-        rows = [(int(number), str(text)) for number, text in zip(table["object"], table[f"object.{name}"]) if text is not None]
+        # As they are stored: one without a value has a stand-in, which stays.
+        texts = [(each, each["attributes"][name]) for each in self.dataset.objects() if each["attributes"].get(name) is not None]
+        bare = next((each["id"] for each, _ in texts if not each["fragments"] and each["attributes"].get(f"{name}_valid", True)), None)
+        if bare is not None:
+            lost = f"a wider one loses that of object {bare}, which has no geometry"
+            raise ArgumentError(f"column {name!r} has text of at most {column['dtype'][2:]} characters: {lost}")
+        rows = [(each["id"], text) for each, text in texts if each["fragments"]]
         told = {key: column[key] for key in ("unit", "description") if column[key]}
         room: list[dict[str, Any]] = [
             {"op": "column.drop", "scope": "object", "name": name},

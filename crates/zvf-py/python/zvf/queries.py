@@ -138,6 +138,9 @@ class Query:
             if name == "where" and "where" in merged:
                 value = f"({merged['where']}) and ({text_of(name, value)})"
             merged[name] = plain(self.dataset, name, value)
+        regions = [name for name in _REGIONS if name in merged]
+        if len(regions) > 1:
+            raise ArgumentError(f"a query has one region, and this one has {' and '.join(regions)}")
         return Query(self.dataset, merged)
 
     def limit(self, vertices: int) -> Query:
@@ -239,7 +242,7 @@ class Query:
     def by_chunk(self) -> list[Query]:
         """One query per chunk of this query: together they find every point once.
 
-        For point clouds without a region but a box; other kinds of geometry lie in several chunks.
+        For point clouds, without a limit; other kinds of geometry lie in several chunks.
 
         >>> import numpy as np, tempfile, zvf
         >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.random.default_rng(0).random((100, 3)), chunk=0.5)
@@ -249,19 +252,13 @@ class Query:
         level = self.words.get("level", 0)
         if isinstance(level, tuple):
             raise wrong_value("level", "a number for work over chunks", f"the rule {level}")
-        info = Level(self.dataset, level).info()
-        if self.dataset.kinds != ("point_cloud",) or any(w in self.words for w in ("ball", "half_spaces", "prism")):
-            raise ArgumentError("work over chunks is for point clouds, all of them or those in a box")
-        shape = np.asarray(info["chunk_shape"])
-        low, high = self.words.get("box", self.dataset.bounds)
-        found: list[Query] = []
-        for key in Level(self.dataset, level).chunks()[:, -len(shape) :]:
-            corner = key * shape, (key + 1) * shape
-            own = np.maximum(low, corner[0]), np.minimum(np.nextafter(high, np.inf), corner[1])
-            if (own[0] < own[1]).all():
-                words = {k: v for k, v in self.words.items() if k != "box"}
-                found.append(Query(self.dataset, {**words, "half_open_box": (own[0].tolist(), own[1].tolist())}))
-        return found
+        if self.dataset.kinds != ("point_cloud",) or "limit" in self.words:
+            raise ArgumentError("work over chunks is for point clouds, without a limit")
+        # Ranges of keys: a point at a face of a chunk may be stored on either side, and one key may be of several values.
+        first, end = self.words.get("chunks", (None, None))
+        keys = self.dataset._native.chunks_of(self._query()).wait()
+        bounds = [first, *keys[1:], end]
+        return [Query(self.dataset, {**self.words, "chunks": tuple(bounds[at : at + 2])}) for at in range(len(keys))]
 
     def by_objects(self, count: int = 1000) -> list[Query]:
         """One query per group of objects: together they find every part once.
@@ -321,6 +318,8 @@ class Query:
     def __repr__(self) -> str:
         return f"<zvf.Query {self.words} of {self.dataset.address!r}>"
 
+
+_REGIONS = ("box", "half_open_box", "ball", "half_spaces", "prism")
 
 _MAX_PIXELS = 16_384  # of a side of a picture
 

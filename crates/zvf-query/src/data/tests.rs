@@ -197,6 +197,10 @@ fn rejects_what_constructors_reject() {
             "a half-space needs a direction: its normal is zero",
         ),
         (
+            r#"{"region":{"half_spaces":[{"normal":[1],"offset":-3},{"normal":[-1],"offset":-8}]}}"#,
+            "the half-spaces do not meet: no point is in all of them",
+        ),
+        (
             r#"{"region":{"prism":{"outline":[[0,0],[1,1]],"on":[0,1],"low":[0,0],"high":[9,9]}}}"#,
             "a prism needs a simple polygon with area",
         ),

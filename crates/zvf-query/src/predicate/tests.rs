@@ -60,10 +60,6 @@ fn messages_name_the_position() {
         let error = text.parse::<Predicate>().unwrap_err();
         assert_eq!((error.at, error.expected), (at, expected), "{text}");
     }
-    assert_eq!(
-        "a = ".parse::<Predicate>().unwrap_err().to_string(),
-        "cannot read the condition at character 4: expected a number, a text in quotes, true or false"
-    );
     let nested = "not ".repeat(65) + "a = 1";
     let expected = "at most 64 conditions inside each other";
     assert_eq!(nested.parse::<Predicate>().unwrap_err().expected, expected);

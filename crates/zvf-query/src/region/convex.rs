@@ -161,7 +161,7 @@ impl Convex {
                 }
             }
         }
-        Bounds::new(&low[..axes], &high[..axes]).map_err(|_empty| BadRegion::NoArea)
+        Bounds::new(&low[..axes], &high[..axes]).map_err(|_empty| BadRegion::Apart)
     }
 
     /// Returns the part of the segment from `a` to `b` inside, from 0 to 1; `None` if there is none.

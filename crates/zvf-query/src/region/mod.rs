@@ -288,6 +288,9 @@ pub enum BadRegion {
     /// Nothing to intersect.
     #[error("a convex region needs at least one half-space")]
     NoHalfSpace,
+    /// Half-spaces that do not meet.
+    #[error("the half-spaces do not meet: no point is in all of them")]
+    Apart,
     /// A polygon without area.
     #[error(
         "a prism needs a simple polygon with area: at least three corners that are not in line"

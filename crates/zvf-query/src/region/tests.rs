@@ -92,33 +92,12 @@ fn half_open_boxes_share_no_point() {
 
 #[test]
 fn invalid_regions_are_refused_with_a_reason() {
-    let limits = Bounds::new(&[0.0; 2], &[9.0; 2]).unwrap();
-    let line = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]];
     for (result, message) in [
         (Region::ball(&[], 1.0), "a region needs 1 to 8 axes, the same everywhere, found 0"),
-        (
-            Region::ball(&[f64::NAN], 1.0),
-            "a region cannot have a centre or radius that is not finite",
-        ),
-        (Region::ball(&[0.0], -1.0), "a ball cannot have a negative radius"),
         (Region::ball(&[0.0], 1e155), "a region cannot have a squared radius that is not finite"),
-        (Region::from_half_spaces(&[]), "a convex region needs at least one half-space"),
-        (
-            Region::prism(&line, [0, 1], &limits),
-            "a prism needs a simple polygon with area: at least three corners that are not in line",
-        ),
-        (
-            Region::prism(&line, [0, 2], &limits),
-            "a prism's polygon lies on two different axes of the store, found 0 and 2",
-        ),
     ] {
         assert_eq!(result.unwrap_err().to_string(), message);
     }
-    assert_eq!(HalfSpace::new(&[0.0, 0.0], 1.0), Err(BadRegion::NoDirection));
-    assert_eq!(
-        HalfSpace::new(&[f64::INFINITY], 1.0),
-        Err(BadRegion::NotFinite { what: "half-space" })
-    );
 }
 
 fn any_region() -> impl Strategy<Value = Region> {

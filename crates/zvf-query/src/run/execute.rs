@@ -243,10 +243,10 @@ impl Context {
             }
             rows = held; // without the chunks that are missing, clip again
         };
-        let batch =
-            self.assemble(positions, columns.iter().map(Vec::as_slice), |loaded, dtype, width| {
-                interpolate_column(clipped.cuts.iter().map(Cut::shares), loaded, dtype, width)
-            })?;
+        let columns = columns.iter().map(Vec::as_slice);
+        let batch = self.assemble(positions, columns, |loaded, form, positions| {
+            interpolate_column(clipped.cuts.iter().map(Cut::shares), loaded, form, positions)
+        })?;
         let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest_vertex).collect();
         let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(clipped.rows)).await?;
         let batch = batch.with_parts(Parts::new(clipped.offsets, clipped.ids)?)?;
@@ -260,23 +260,25 @@ impl Context {
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
     ) -> Result<Batch> {
-        self.assemble(positions, columns.iter().map(Vec::as_slice), |loaded, dtype, width| {
+        let columns = columns.iter().map(Vec::as_slice);
+        self.assemble(positions, columns, |loaded, (dtype, width), _| {
             pieces.gather(loaded, dtype, width)
         })
     }
 
     /// Makes a batch from what there is for the positions and for each attribute of the answer:
-    /// `column` turns that into a column of a type and width.
+    /// `column` turns that into a column of a type and width; it is also told whether of positions.
     pub(super) fn assemble<T>(
         &self,
         positions: T,
         columns: impl Iterator<Item = T>,
-        column: impl Fn(T, Dtype, u32) -> Result<Column>,
+        column: impl Fn(T, (Dtype, u32), bool) -> Result<Column>,
     ) -> Result<Batch> {
-        let positions = column(positions, self.level.dtype(), index_u32(self.level.axes()))?;
+        let form = (self.level.dtype(), index_u32(self.level.axes()));
+        let positions = column(positions, form, true)?;
         let mut batch = Batch::new(self.kind, positions);
         for (field, from) in self.columns.vertex.iter().zip(columns) {
-            let values = column(from, field.dtype(), field.width())?;
+            let values = column(from, (field.dtype(), field.width()), false)?;
             batch = batch.with_field(field.field(values))?;
         }
         Ok(batch)

@@ -1,9 +1,9 @@
 //! Clips edges and faces at the boundary of a region, and interpolates values.
 
 use zvf_error::Result;
-use zvf_format::num::{nearest_f32, usize_from_u32};
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::Column;
+use zvf_model::{Column, Value, push_number};
 
 use super::chain::Spot;
 use super::loaded_rows::LoadedRows;
@@ -75,14 +75,15 @@ pub(crate) fn clip_face(
 }
 
 /// Returns the values of a column at vertices between stored ones, given the weight of each stored
-/// vertex: floats are interpolated, others taken from the vertex with the largest weight.
+/// vertex: floats and `positions` are interpolated, others taken from the vertex with the largest
+/// weight.
 pub(crate) fn interpolate_column<S: IntoIterator<Item = (Spot, f64)>>(
     vertices: impl Iterator<Item = S>,
     loaded: &[LoadedRows],
-    dtype: Dtype,
-    width: u32,
+    (dtype, width): (Dtype, u32),
+    positions: bool,
 ) -> Result<Column> {
-    let empty = Column::empty(dtype, width)?;
+    let dtype = Column::empty(dtype, width)?.dtype();
     let (mut bytes, mut rows) = (Vec::new(), Vec::new());
     for shares in vertices {
         rows.clear();
@@ -90,44 +91,46 @@ pub(crate) fn interpolate_column<S: IntoIterator<Item = (Spot, f64)>>(
             let row = loaded[usize_from_u32(place.cell)].bytes(place.row, 1);
             rows.push((row.ok_or_else(missing_row_error)?, share));
         }
-        match (dtype.kind, dtype.size) {
-            (DtypeKind::Float, 4) if rows.len() > 1 => mix(
-                &rows,
-                &mut bytes,
-                |number, bytes| {
-                    bytes.extend(nearest_f32(number).to_le_bytes());
-                },
-                |bytes| f32::from_le_bytes(*bytes).into(),
-            ),
-            (DtypeKind::Float, 8) if rows.len() > 1 => mix(
-                &rows,
-                &mut bytes,
-                |number, bytes| {
-                    bytes.extend(number.to_le_bytes());
-                },
-                |bytes| f64::from_le_bytes(*bytes),
-            ),
-            _ => {
-                let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-                nearest.into_iter().for_each(|(row, _)| bytes.extend_from_slice(row));
-            }
+        if positions || dtype.kind == DtypeKind::Float {
+            mix(&rows, &mut bytes, dtype);
+        } else {
+            let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            nearest.into_iter().for_each(|(row, _)| bytes.extend_from_slice(row));
         }
     }
-    Ok(Column::new(empty.dtype(), width, bytes.into())?)
+    Ok(Column::new(dtype, width, bytes.into())?)
 }
 
 /// Appends the weighted mean of some rows; exact if they are equal.
-fn mix<const N: usize>(
-    rows: &[(&[u8], f64)],
-    out: &mut Vec<u8>,
-    push: impl Fn(f64, &mut Vec<u8>),
-    number: impl Fn(&[u8; N]) -> f64,
-) {
+fn mix(rows: &[(&[u8], f64)], out: &mut Vec<u8>, dtype: Dtype) {
     let [(first, _), others @ ..] = rows else { return };
-    for (at, base) in first.as_chunks::<N>().0.iter().enumerate() {
-        let base = number(base);
-        let more =
-            others.iter().map(|(row, share)| (number(&row.as_chunks().0[at]) - base) * share);
-        push(base + more.sum::<f64>(), out);
+    let size = saturating_usize(dtype.size);
+    for at in (0..first.len()).step_by(size) {
+        let number = |row: &[u8]| Value::decode(dtype, &row[at..at + size]).as_f64();
+        let base = number(first).unwrap_or(f64::NAN);
+        let others = others.iter().filter(|(row, _)| number(row) != number(first)); // infinite ones
+        let gap = |(row, share): &(&[u8], f64)| (number(row).unwrap_or(f64::NAN) - base) * share;
+        push_number(out, dtype, base + others.map(gap).sum::<f64>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_mixed_in_their_type() {
+        for (dtype, ends, expected) in [
+            ("float16", [0.0, 10.0], 2.5),
+            ("float64", [f64::INFINITY; 2], f64::INFINITY),
+            ("int32", [0.0, 10.0], 3.0),
+        ] {
+            let (dtype, mut bytes) = (dtype.parse::<Dtype>().unwrap(), Vec::new());
+            [7.0, ends[0], 7.0, ends[1]].iter().for_each(|x| push_number(&mut bytes, dtype, *x));
+            let (a, b) = bytes.split_at(bytes.len() / 2);
+            let mut mixed = Vec::new();
+            mix(&[(a, 0.75), (b, 0.25)], &mut mixed, dtype);
+            assert_eq!(Column::new(dtype, 2, mixed.into()).unwrap().floats(), [7.0, expected]);
+        }
     }
 }

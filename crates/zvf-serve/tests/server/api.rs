@@ -40,6 +40,8 @@ fn answers_queries_in_each_format() {
     assert!(rows > 1, "{}", csv.text());
     let limited = served.get("/api/three/query?format=csv&limit=1", &[]);
     assert_eq!(limited.text().lines().count(), 2);
+    assert_eq!(limited.header("zvf-note"), Some("the answer was cut at the limit: there is more"));
+    assert_eq!(csv.header("zvf-note"), None);
     assert_eq!(served.get("/api/three/query?format=jsonl", &[]).text().lines().count(), rows - 1);
     let arrow = served.get("/api/three/query", &[]);
     assert_eq!(arrow.header("content-type"), Some("application/vnd.apache.arrow.stream"));
@@ -54,7 +56,7 @@ fn answers_queries_in_each_format() {
     assert!(plan["cells"].as_u64().unwrap() > 0);
 }
 
-/// Returns the file of a whole store, and what it cannot hold.
+/// Returns the file of a whole store, and the notes: what it lacks, and what it cannot hold.
 async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>), zvf::Error> {
     let store = zvf::Store::open(store.to_str().unwrap(), Default::default()).await?;
     let mut export = Export::open(&zvf::Reader::new(store), zvf::Query::all(), None).await?;
@@ -63,7 +65,8 @@ async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>)
     let mut sink = write::open(format, Target::file(&mut out), &FormatOptions::default())?;
     flow(&mut export, &mut *sink, &mut |_| ControlFlow::Continue(())).await?;
     losses.extend(sink.finish()?.losses);
-    Ok((out.into_inner(), losses.iter().map(ToString::to_string).collect()))
+    let losses = losses.iter().map(ToString::to_string);
+    Ok((out.into_inner(), export.notes.into_iter().chain(losses).collect()))
 }
 
 #[test]
@@ -229,6 +232,8 @@ fn errors_have_a_class_and_no_local_path() {
         let local = served.scratch.path().to_str().unwrap();
         assert!(!response.text().contains(local), "{target}: {}", response.text());
     }
+    let error = &served.get("/api/four/info", &[]).json()["error"];
+    assert_eq!((&error["key"], &error["hint"]), (&"four".into(), &"see /api/stores".into()));
     let posted = served.request("POST", "/api/stores", &[], "{}");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
     assert_eq!(served.request("DELETE", "/data/three/zarr.json", &[], "").status, 405);

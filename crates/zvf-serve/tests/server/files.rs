@@ -40,6 +40,8 @@ fn entity_tags_identify_versions() {
         |header: &str| served.get(CELL, &[&format!("{header}: {tag}"), "Range: bytes=0-0"]).status;
     assert_eq!(served.get(CELL, &[&format!("If-None-Match: {tag}")]).status, 304);
     assert_eq!(served.get(CELL, &["If-None-Match: *"]).status, 304);
+    assert_eq!(served.get(CELL, &[&format!("If-Match: \"x\", {tag}")]).status, 200);
+    assert_eq!(served.get(CELL, &["If-Match: \"x\"", "Range: bytes=0-0"]).status, 412);
     assert_eq!(served.get(CELL, &["If-None-Match: \"x\""]).status, 200);
     assert_eq!(status("If-Range"), 206);
     assert_eq!(served.get(CELL, &["If-Range: \"x\"", "Range: bytes=0-0"]).status, 200);

@@ -132,10 +132,16 @@ fn refuses_a_limit_below_the_first_object() {
     let folder = archives::scratch();
     let store = folder.path().join("lines.zarrvectors");
     archives::copy(archives::Unpacked::new("v060_sl3_pyramid").path(), &store).unwrap();
-    let served = Served::serve(&store);
+    let served = Served::start(|config| {
+        config.addresses = vec![store.to_str().unwrap().to_owned()];
+        config.limits.max_objects = 1;
+    });
     let answer = served.get("/api/lines/query?format=csv&limit=3", &[]);
     assert_eq!(answer.status, 413);
     assert!(answer.text().contains("raise the limit"), "{}", answer.text());
+    let note = "at most 1 objects are listed: there may be more";
+    assert_eq!(served.get("/api/lines/object", &[]).header("zvf-note"), Some(note));
+    assert_eq!(served.get("/api/lines/object/0", &[]).header("zvf-note"), None);
 }
 
 #[test]

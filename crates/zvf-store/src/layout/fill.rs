@@ -1,6 +1,6 @@
 //! The bytes of a fill value.
 
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_metadata::{Dtype, Fill};
 
 /// Returns the bytes of one item with value `fill`; the size of its type was compared with a limit.
@@ -23,11 +23,7 @@ pub fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
 fn float_item(value: f64, size: usize) -> Vec<u8> {
     match size {
         2 => half::f16::from_f64(value).to_le_bytes().to_vec(),
-        4 => {
-            #[expect(clippy::as_conversions, reason = "rounding to the nearest is what is meant")]
-            let single = value as f32;
-            single.to_le_bytes().to_vec()
-        }
+        4 => nearest_f32(value).to_le_bytes().to_vec(),
         _ => value.to_le_bytes().to_vec(),
     }
 }

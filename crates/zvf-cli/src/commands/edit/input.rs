@@ -1,4 +1,4 @@
-//! Standard input as a script.
+//! Standard input, which a signal ends.
 
 use std::io::{self, Cursor, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::interrupt::{Interrupt, Interrupted};
 
 /// Standard input, read by a thread of its own, so that a signal ends the wait for it.
-pub(super) struct Input {
+pub(crate) struct Input {
     chunks: Receiver<io::Result<Vec<u8>>>,
     rest: Cursor<Vec<u8>>,
     interrupt: Interrupt,
 }
 
 impl Input {
-    pub(super) fn stdin(interrupt: &Interrupt) -> Self {
+    pub(crate) fn stdin(interrupt: &Interrupt) -> Self {
         let (sender, chunks) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let mut buffer = vec![0; CHUNK];
@@ -55,5 +55,5 @@ impl Read for Input {
 
 /// The largest number of bytes that are read at once.
 const CHUNK: usize = 64 << 10;
-/// How often a waiting script looks for a signal.
+/// How often a waiting command looks for a signal.
 const LOOK: Duration = Duration::from_millis(50);

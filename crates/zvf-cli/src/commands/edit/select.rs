@@ -13,7 +13,7 @@ use crate::outcome::refuse;
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Select {
     /// Vertices of this object.
-    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    #[arg(long, value_name = "ID")]
     pub(crate) object: Option<i64>,
     /// Vertices of these objects.
     #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
@@ -32,7 +32,7 @@ pub(crate) struct Select {
     #[arg(long, value_name = "CENTER:RADIUS", allow_hyphen_values = true, value_parser = ball)]
     ball: Option<Json>,
     /// Vertices for which a condition holds, as in zvf query.
-    #[arg(long = "where", value_name = "CONDITION")]
+    #[arg(long = "where", value_name = "CONDITION", allow_hyphen_values = true)]
     #[serde(rename = "where")]
     condition: Option<String>,
     /// The vertex nearest to a position.

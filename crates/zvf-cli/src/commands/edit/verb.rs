@@ -79,10 +79,10 @@ pub(crate) struct Add {
     #[arg(required = true, value_name = "X,Y,..", value_parser = position)]
     positions: Vec<Json>,
     /// The object that the vertices are added to [default: a new one, where the kind has objects].
-    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    #[arg(long, value_name = "ID")]
     object: Option<i64>,
     /// Insert before this vertex of a polyline, or at start or end.
-    #[arg(long, value_name = "N|start|end", requires = "object", allow_negative_numbers = true, value_parser = value)]
+    #[arg(long, value_name = "N|start|end", requires = "object", value_parser = value)]
     at: Option<Json>,
     /// The skeleton vertex that becomes the parent of the first new one; each next one is a child of the one before.
     #[arg(long, value_name = "N", requires = "object")]
@@ -98,7 +98,7 @@ pub(crate) struct Add {
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct Join {
     /// The objects, in this order.
-    #[arg(required = true, num_args = 2.., value_name = "ID", allow_negative_numbers = true)]
+    #[arg(required = true, num_args = 2.., value_name = "ID")]
     objects: Vec<i64>,
     /// The object that remains [default: the first].
     #[arg(long, value_name = "ID")]
@@ -116,7 +116,7 @@ pub(crate) struct Join {
 #[command(group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Cut {
     /// The object.
-    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    #[arg(value_name = "ID")]
     object: i64,
     /// The first vertices of the new parts.
     #[arg(long, value_name = "N,..", value_delimiter = ',', group = "how")]
@@ -146,7 +146,7 @@ enum GroupVerb {
         /// Its name.
         name: String,
         /// Its members.
-        #[arg(value_name = "ID", allow_negative_numbers = true)]
+        #[arg(value_name = "ID")]
         members: Vec<i64>,
     },
     /// Change the members of a group.

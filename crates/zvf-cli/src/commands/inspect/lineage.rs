@@ -9,9 +9,7 @@ use zvf::format::key::ChunkKey;
 use zvf::format::num::{checked_usize, to_u64, usize_from_u32};
 use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
-use zvf::{Column, LevelId, LevelReader, ObjectId, Reader};
-
-use zvf::Error;
+use zvf::{Column, Error, LevelId, LevelReader, ObjectId, Reader};
 
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
@@ -92,9 +90,7 @@ impl Lineage {
             Ok(table::print_rest(out, "", to_u64(links.len() - shown.len()))?)
         })
     }
-}
 
-impl Lineage {
     /// Returns the kind; the objects determine it where it is not given.
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
@@ -118,11 +114,10 @@ async fn level(
     kind: Option<Kind>,
     number: LevelId,
 ) -> anyhow::Result<LevelReader> {
-    let level = match kind {
-        Some(kind) => reader.level_of_kind(number, kind).await,
-        None => reader.level(number).await,
-    };
-    Ok(level?)
+    Ok(match kind {
+        Some(kind) => reader.level_of_kind(number, kind).await?,
+        None => reader.level(number).await?,
+    })
 }
 
 /// Reads the positions of the chunk of a row.
@@ -138,8 +133,7 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
         return Ok(());
     }
     let rows = table::format_count(rows, "row");
-    let text = format!("chunk {} has no row {}; it has {rows}, from 0", at.chunk, at.row);
-    refuse(text)
+    refuse(format!("chunk {} has no row {}; it has {rows}, from 0", at.chunk, at.row))
 }
 
 /// Both ends of a link.

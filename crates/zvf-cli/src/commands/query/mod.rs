@@ -27,8 +27,8 @@ use zvf::{
 use self::output::{Output, TABLES, check_lacking, holds_elements, streams};
 use crate::commands::how::written_format;
 use crate::commands::job::Job;
-use crate::commands::join_kinds;
 use crate::commands::narrow::{Narrow, first_set};
+use crate::commands::{join_kinds, text_of};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
 use crate::table;
@@ -203,7 +203,7 @@ impl Query {
         let export = export.count_expected().await?;
         let job = Job {
             inputs: self.store.clone(),
-            output: path.display().to_string(),
+            output: text_of(path)?.to_owned(),
             overwrite: self.overwrite,
             ..Job::default()
         };

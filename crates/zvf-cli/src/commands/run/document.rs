@@ -70,20 +70,15 @@ impl Flaw {
 /// The syntax of a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
+    /// YAML, of which JSON is a part.
     Yaml,
-    Json,
     Toml,
 }
 
 impl Syntax {
     /// Returns the syntax for the extension of a file; YAML where it is unknown.
     pub(super) fn from_name(name: &str) -> Self {
-        let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-        match end.as_deref() {
-            Some("toml") => Self::Toml,
-            Some("json") => Self::Json,
-            _ => Self::Yaml,
-        }
+        if name.to_ascii_lowercase().ends_with(".toml") { Self::Toml } else { Self::Yaml }
     }
 }
 
@@ -92,13 +87,6 @@ pub(super) fn parse(text: &str, syntax: Syntax) -> Result<Node, Flaw> {
     match syntax {
         Syntax::Toml => parse_toml(text),
         Syntax::Yaml => parse_yaml(text),
-        Syntax::Json => {
-            let first = text.trim_start().chars().next();
-            if first != Some('{') {
-                return Err(Flaw::new(START, "expected { of a JSON object"));
-            }
-            parse_yaml(text)
-        }
     }
 }
 
@@ -301,7 +289,7 @@ mod tests {
         let json = "{\"steps\": [\n\t{\"convert\": \"a.trk\", \"to\": \"b.tck\",\n \"options\": {\"strict\": true, \"limit\": 5}}]}";
         let toml = "[[steps]]\nconvert = \"a.trk\"\nto = \"b.tck\"\noptions = {strict = true, limit = 5}\n";
         let expected = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;";
-        let trees = [(yaml, Syntax::Yaml), (json, Syntax::Json), (toml, Syntax::Toml)];
+        let trees = [(yaml, Syntax::Yaml), (json, Syntax::Yaml), (toml, Syntax::Toml)];
         for (text, syntax) in trees {
             let node = parse(text, syntax).unwrap();
             assert_eq!(shape(&node), expected, "{syntax:?}");
@@ -315,7 +303,6 @@ mod tests {
         assert_eq!((line, column, &*text), (2, 1, "the key \"a\" twice"));
         assert_eq!(fault("a: &x 1\nb: *x\n", Syntax::Yaml).0, 2);
         assert_eq!(fault("a = 1\nb = = 2\n", Syntax::Toml).0, 2);
-        assert_eq!(fault("[1]", Syntax::Json).2, "expected { of a JSON object");
         let deep = format!("a: {}{}", "[".repeat(70), "]".repeat(70));
         assert!(fault(&deep, Syntax::Yaml).2.contains("levels of nesting"));
         assert!(fault(&deep.replace("a:", "a ="), Syntax::Toml).2.contains("levels of nesting"));

@@ -67,7 +67,6 @@ impl Finish {
         let opened = open_checked(session, tasks).await?;
         let (observer, progress) = observe(session);
         let report = tasks.finish_validate((&opened, &open), &observer).await;
-        session.interrupt().ask_nobody();
         drop((observer, progress));
         session.print_store_notices(&opened)?;
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;

@@ -58,7 +58,6 @@ impl Run {
         let mut ran = Vec::new();
         for number in self.chosen.numbers(lines.len()) {
             let done = run_task(session, &tasks, checked.as_ref(), number).await;
-            session.interrupt().ask_nobody();
             let done = done.with_context(|| format!("cannot run task {number}"))?;
             if done == TaskOutcome::Stopped {
                 return Err(Interrupted.into());

@@ -8,6 +8,7 @@
 //!
 //! JSON cannot represent numbers that are not finite: these are the texts `NaN`, `Infinity` and `-Infinity`.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use half::f16;
@@ -98,21 +99,25 @@ impl<'a> Values<'a> {
 
 /// Formats a little-endian number or boolean; `None` for other types.
 fn number(kind: &str, item: &[u8]) -> Option<String> {
-    Some(match kind {
-        "f2" => f16::from_le_bytes(item.try_into().ok()?).to_string(),
-        "f4" => f32::from_le_bytes(item.try_into().ok()?).to_string(),
-        "f8" => f64::from_le_bytes(item.try_into().ok()?).to_string(),
-        "i1" => i8::from_le_bytes(item.try_into().ok()?).to_string(),
-        "i2" => i16::from_le_bytes(item.try_into().ok()?).to_string(),
-        "i4" => i32::from_le_bytes(item.try_into().ok()?).to_string(),
-        "i8" => i64::from_le_bytes(item.try_into().ok()?).to_string(),
-        "u1" => u8::from_le_bytes(item.try_into().ok()?).to_string(),
-        "u2" => u16::from_le_bytes(item.try_into().ok()?).to_string(),
-        "u4" => u32::from_le_bytes(item.try_into().ok()?).to_string(),
-        "u8" => u64::from_le_bytes(item.try_into().ok()?).to_string(),
-        "b1" => (u8::from_le_bytes(item.try_into().ok()?) != 0).to_string(),
-        _ => return None,
-    })
+    match kind {
+        "f2" => text(item, f16::from_le_bytes),
+        "f4" => text(item, f32::from_le_bytes),
+        "f8" => text(item, f64::from_le_bytes),
+        "i1" => text(item, i8::from_le_bytes),
+        "i2" => text(item, i16::from_le_bytes),
+        "i4" => text(item, i32::from_le_bytes),
+        "i8" => text(item, i64::from_le_bytes),
+        "u1" => text(item, u8::from_le_bytes),
+        "u2" => text(item, u16::from_le_bytes),
+        "u4" => text(item, u32::from_le_bytes),
+        "u8" => text(item, u64::from_le_bytes),
+        "b1" => text(item, |[byte]: [u8; 1]| byte != 0),
+        _ => None,
+    }
+}
+
+fn text<const N: usize, T: Display>(item: &[u8], from: fn([u8; N]) -> T) -> Option<String> {
+    Some(from(item.try_into().ok()?).to_string())
 }
 
 #[cfg(test)]

@@ -220,7 +220,6 @@ pub(crate) async fn look(
     };
     let (observer, progress) = observe(session);
     let report = validate(&store, options, &observer).await;
-    session.interrupt().ask_nobody();
     drop(observer);
     drop(progress);
     session.print_store_notices(&store)?;

@@ -35,12 +35,8 @@ impl<'a> Feature<'a> {
                 }
             };
             if slot.replace(start).is_some() {
-                let twice = start.here().error(
-                    Class::Duplicate,
-                    "each member once",
-                    format!("{key:?} twice"),
-                );
-                return Err(twice);
+                let found = format!("{key:?} twice");
+                return start.here().refuse(Class::Duplicate, "each member once", found);
             }
             text.read_value()?;
             Ok(())
@@ -239,23 +235,16 @@ fn read_cell<'a>(text: &mut Text<'a>) -> Result<FeatureCell<'a>> {
         b'n' if text.take_word("null") => FeatureCell::Missing,
         _ => {
             let start = *text;
-            parse_number(text.read_number()?).ok_or_else(|| {
-                start.here().error(
-                    Class::Overflow,
-                    "a number of float64",
-                    format!("a larger one in {NAME}"),
-                )
-            })?
+            let number = parse_number(text.read_number()?);
+            let found = format_args!("a larger one in {NAME}");
+            start.here().need(number, Class::Overflow, "a number of float64", found)?
         }
     })
 }
 
 fn parse_number(text: &str) -> Option<FeatureCell<'static>> {
-    if let Ok(n) = text.parse::<i64>() {
-        return Some(FeatureCell::Int(n));
-    }
-    if let Ok(n) = text.parse::<u64>() {
-        return Some(FeatureCell::UInt(n));
-    }
-    text.parse().ok().filter(|x: &f64| x.is_finite()).map(FeatureCell::Float)
+    let float = || text.parse().ok().filter(|x: &f64| x.is_finite()).map(FeatureCell::Float);
+    let integer =
+        text.parse().map(FeatureCell::Int).or_else(|_| text.parse().map(FeatureCell::UInt));
+    integer.ok().or_else(float)
 }

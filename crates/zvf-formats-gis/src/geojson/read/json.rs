@@ -226,21 +226,19 @@ impl<'a> Text<'a> {
     pub(crate) fn read_value(&mut self) -> Result<&'a str> {
         self.peek();
         let start = self.used;
-        let mut open: Vec<u8> = Vec::new();
+        let mut open: Vec<u8> = Vec::new(); // the bytes that close them
         loop {
             match self.peek() {
-                b'{' | b'[' => {
-                    let byte = self.peek();
+                byte @ (b'{' | b'[') => {
                     self.used += 1;
-                    open.push(byte);
                     let close = if byte == b'{' { b'}' } else { b']' };
                     if !self.take_if(close) {
+                        open.push(close);
                         if byte == b'{' {
                             self.read_key()?;
                         }
                         continue;
                     }
-                    open.pop();
                 }
                 b'"' => drop(self.read_string()?),
                 b't' if self.take_word("true") => {}
@@ -251,16 +249,15 @@ impl<'a> Text<'a> {
                 }
             }
             loop {
-                let Some(inner) = open.last() else {
+                let Some(close) = open.last().copied() else {
                     return Ok(&self.text[start..self.used]);
                 };
                 if self.take_if(b',') {
-                    if *inner == b'{' {
+                    if close == b'}' {
                         self.read_key()?;
                     }
                     break;
                 }
-                let close = if *inner == b'{' { b'}' } else { b']' };
                 self.expect_byte(close)?;
                 open.pop();
             }

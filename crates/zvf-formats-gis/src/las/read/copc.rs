@@ -166,10 +166,9 @@ impl PageEntry {
             return Ok(0);
         }
         let bytes = u64::try_from(self.bytes).ok().filter(|_| self.points >= -1);
-        let Some(bytes) = bytes else {
-            let found = format!("{} points in {} bytes", self.points, self.bytes);
-            return spot.refuse(Class::Negative, "counts of 0 or more, or -1 for a page", found);
-        };
+        let found = format_args!("{} points in {} bytes", self.points, self.bytes);
+        let expected = "counts of 0 or more, or -1 for a page";
+        let bytes = spot.need(bytes, Class::Negative, expected, found)?;
         if self.at.checked_add(bytes).is_none_or(|end| end > source.len()) {
             let found = format!("{bytes} bytes from {}", self.at);
             return spot.refuse(Class::OutOfBounds, "a node in the file", found);

@@ -150,25 +150,15 @@ impl<'a> ArrayDecoder<'a> {
             true => self.read_text(array, *dtype)?,
             false => self.read_bytes(array, size)?,
         };
-        self.check_size(array, bytes.len(), size, stride)?;
-        new_column(Dtype { big_endian: self.big_endian && !is_text, ..*dtype }, width, bytes)
-    }
-
-    fn check_size(
-        &self,
-        array: &Array,
-        found: usize,
-        size: Option<usize>,
-        stride: usize,
-    ) -> Result<()> {
-        if size.is_none_or(|size| size == found) && found.is_multiple_of(stride) {
-            return Ok(());
-        }
+        let found = bytes.len();
+        let has_size = size.is_none_or(|size| size == found) && found.is_multiple_of(stride);
         let expected = match size {
             Some(size) => format!("{size} bytes"),
             None => format!("rows of {stride} bytes"),
         };
-        self.spot(array).refuse(Class::CountMismatch, expected, format!("{found} bytes"))
+        let found = format_args!("{found} bytes");
+        self.spot(array).ensure(has_size, Class::CountMismatch, expected, found)?;
+        new_column(Dtype { big_endian: self.big_endian && !is_text, ..*dtype }, width, bytes)
     }
 
     fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>> {
@@ -309,14 +299,9 @@ impl<'a> ArrayDecoder<'a> {
             }
             _ => self.read_bytes(array, None)?,
         };
-        let mut texts: Vec<String> = bytes
-            .split(|byte| *byte == 0)
-            .map(|text| String::from_utf8_lossy(text).into_owned())
-            .collect();
-        if texts.last().is_some_and(String::is_empty) {
-            texts.pop(); // each ends with a zero
-        }
-        Ok(texts)
+        let texts = bytes.split_inclusive(|byte| *byte == 0); // each ends with a zero
+        let texts = texts.map(|text| text.strip_suffix(&[0]).unwrap_or(text));
+        Ok(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
     }
 
     fn push_field_data(&self, data: &mut PolyData, array: &Array) -> Result<()> {
@@ -417,12 +402,10 @@ fn read_piece(
     };
     let points = count("NumberOfPoints")?;
     let mut data = PolyData::new()?;
-    let counts = [
-        count("NumberOfVerts")?,
-        count("NumberOfLines")?,
-        count("NumberOfPolys")?,
-        count("NumberOfStrips")?,
-    ];
+    let mut counts = [0; 4];
+    for (cells, sort) in counts.iter_mut().zip(SORTS) {
+        *cells = count(&format!("NumberOf{sort}"))?;
+    }
     let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
     let cells = cells.ok_or_else(|| {
         let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
@@ -437,12 +420,15 @@ fn read_piece(
             "Points" => {
                 if let Some(array) = arrays.first() {
                     data.points = decoder.read(array, Some(points))?;
-                    check_points(decoder, array, &data.points)?;
+                    let (width, dtype) = (data.points.width(), data.points.dtype());
+                    let (is_position, expected) =
+                        (width == 3 && dtype.kind == DtypeKind::Float, "three floats a point");
+                    let found = format_args!("{width} of {dtype}");
+                    decoder.spot(array).ensure(is_position, Class::BadShape, expected, found)?;
                 }
             }
             name => {
-                let sorts = ["Verts", "Lines", "Polys", "Strips"];
-                if let Some(at) = sorts.iter().position(|sort| *sort == name) {
+                if let Some(at) = SORTS.iter().position(|sort| *sort == name) {
                     read_cells(decoder, &mut data.cells[at], &arrays, counts[at])?;
                 }
             }
@@ -476,14 +462,6 @@ fn join_piece(file: &WholeFile, to: &mut PolyData, new: &PolyData) -> Result<()>
         to.extend(&new.offsets, &new.ids, first);
     }
     Ok(())
-}
-
-fn check_points(decoder: &ArrayDecoder<'_>, array: &Array, points: &Column) -> Result<()> {
-    if points.width() == 3 && points.dtype().kind == DtypeKind::Float {
-        return Ok(());
-    }
-    let found = format!("{} of {}", points.width(), points.dtype());
-    decoder.spot(array).refuse(Class::BadShape, "three floats a point", found)
 }
 
 fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>> {
@@ -561,5 +539,7 @@ fn join_fields(
     Ok(())
 }
 
+/// The sorts of cells in the order of cell data, which is also that of [`PolyData::cells`].
+const SORTS: [&str; 4] = ["Verts", "Lines", "Polys", "Strips"];
 /// Maximum number of values per row.
 const MAX_WIDTH: u32 = 1 << 20;

@@ -24,6 +24,9 @@ pub(crate) fn write_skeletons(
     fields.retain(|field| field.column.dtype().kind != DtypeKind::Text);
     // Readers look for the radius first.
     fields.sort_by_key(|field| &*field.name != "radius");
+    if let Some(radius) = fields.first_mut().filter(|field| &*field.name == "radius") {
+        *radius = radius.with_column(objects.lengths.convert_column(&radius.column)?);
+    }
     let attributes = fields.iter().map(|field| {
         json!({
             "id": &*field.name,

@@ -122,7 +122,7 @@ fn read_array(
     element: &Element,
     number: usize,
 ) -> Result<GiftiArray> {
-    let shape = ArrayHead::new(file, element, number)?;
+    let head = ArrayHead::new(file, element, number)?;
     let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
     let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
     let (mut meta, mut matrices, mut values) = (Map::new(), Vec::new(), None);
@@ -131,17 +131,11 @@ fn read_array(
         match &*inner.name {
             "MetaData" => meta = read_meta(xml)?,
             "CoordinateSystemTransformMatrix" => matrices.push(read_matrix(xml)?),
-            "Data" => {
-                let text = xml.text_of_element()?;
-                values = Some(shape.read(file, element, &text)?);
-            }
+            "Data" => values = Some(head.read(&xml.text_of_element()?)?),
             _ => xml.skip_element()?,
         }
     }
-    let values = match values {
-        Some(values) => values,
-        None => shape.read(file, element, "")?,
-    };
+    let values = values.map_or_else(|| head.read(""), Ok)?;
     Ok(GiftiArray { intent, values, meta, matrices })
 }
 
@@ -167,7 +161,9 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json> {
 }
 
 /// The type and the dimensions of an array, from its attributes.
-struct ArrayHead {
+struct ArrayHead<'a> {
+    file: &'a WholeFile,
+    element: &'a Element,
     number: usize,
     dtype: Dtype,
     dims: Vec<usize>,
@@ -175,8 +171,8 @@ struct ArrayHead {
     by_columns: bool,
 }
 
-impl ArrayHead {
-    fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
+impl<'a> ArrayHead<'a> {
+    fn new(file: &'a WholeFile, element: &'a Element, number: usize) -> Result<Self> {
         let spot = |part: &str| file.spot(format!("DataArray {number} {part}"));
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
         let kind = name.strip_prefix("NIFTI_TYPE_");
@@ -205,84 +201,79 @@ impl ArrayHead {
         let expected = "as many numbers as there are";
         let size = spot("Dim0").need(size, Class::CountMismatch, expected, found)?;
         let by_columns = element.get("ArrayIndexingOrder") == Some("ColumnMajorOrder");
-        Ok(Self { number, dtype: *dtype, dims, size, by_columns })
+        Ok(Self { file, element, number, dtype: *dtype, dims, size, by_columns })
     }
 
-    fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
-        let part = || format!("DataArray {} Data", self.number);
-        let fault = |fault: ByteFault| file.spot(part()).fault(fault);
-        let endian = element.get("Endian").unwrap_or("LittleEndian");
+    fn spot(&self, part: &str) -> Spot<String> {
+        self.file.spot(format!("DataArray {} {part}", self.number))
+    }
+
+    fn read(&self, text: &str) -> Result<Column> {
+        let fault = |fault: ByteFault| self.spot("Data").fault(fault);
+        let endian = self.element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
-        let bytes = match element.get("Encoding").unwrap_or("ASCII") {
+        let bytes = match self.element.get("Encoding").unwrap_or("ASCII") {
             "ASCII" | "GIFTI_ENCODING_ASCII" => {
-                return self.build_column(self.read_text(file, text)?, self.dtype);
+                return self.build_column(self.read_text(text)?, self.dtype);
             }
             "Base64Binary" => {
                 let bytes = decode_base64(text.as_bytes()).map_err(fault)?;
-                self.check_size(file, bytes.len())?;
+                self.check_size(bytes.len())?;
                 bytes
             }
             "GZipBase64Binary" => {
                 let stream = decode_base64(text.as_bytes()).map_err(fault)?;
                 // A byte of a stream inflates to at most 1032 bytes.
                 if self.size / 1032 > stream.len() + 1 {
-                    self.check_size(file, stream.len())?;
+                    self.check_size(stream.len())?;
                 }
                 inflate(&stream, self.size).map_err(fault)?
             }
-            "ExternalFileBinary" => self.read_external(file, element)?,
+            "ExternalFileBinary" => self.read_external()?,
             encoding => {
                 let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
-                return file.spot(part()).refuse(Class::BadTag, expected, format!("{encoding:?}"));
+                return self.spot("Data").refuse(Class::BadTag, expected, format!("{encoding:?}"));
             }
         };
         self.build_column(bytes, dtype)
     }
 
-    fn check_size(&self, file: &WholeFile, found: usize) -> Result<()> {
-        if found == self.size {
-            return Ok(());
-        }
-        let expected = format!("{} bytes of {:?} {}", self.size, self.dims, self.dtype);
-        let place = format!("DataArray {} Dim0", self.number);
-        file.spot(place).refuse(Class::CountMismatch, expected, format!("{found} bytes"))
+    fn check_size(&self, found: usize) -> Result<()> {
+        let expected = format_args!("{} bytes of {:?} {}", self.size, self.dims, self.dtype);
+        let (is_right, found) = (found == self.size, format_args!("{found} bytes"));
+        self.spot("Dim0").ensure(is_right, Class::CountMismatch, expected, found)
     }
 
-    fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>> {
+    fn read_text(&self, text: &str) -> Result<Vec<u8>> {
         let mut values = Values::new(self.dtype, 1);
         for (count, word) in text.split_ascii_whitespace().enumerate() {
-            let is_valid = match self.dtype.kind {
-                DtypeKind::Float => values.push_text(word),
-                _ => {
-                    let integer = word.strip_suffix(".0").unwrap_or(word);
-                    values.push_text(integer)
-                }
+            let number = match self.dtype.kind {
+                DtypeKind::Float => word,
+                _ => word.strip_suffix(".0").unwrap_or(word),
             };
-            if !is_valid {
-                let spot = file.spot(format!("DataArray {} Data, value {count}", self.number));
+            if !values.push_text(number) {
+                let spot = self.spot(&format!("Data, value {count}"));
                 return spot.refuse(Class::Encoding, self.dtype, quote_start(word));
             }
         }
         let bytes = values.take()?.bytes().to_vec();
-        self.check_size(file, bytes.len())?;
+        self.check_size(bytes.len())?;
         Ok(bytes)
     }
 
-    fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>> {
-        let name = element.get("ExternalFileName").unwrap_or_default();
-        let path = open_companion("GIFTI", file.path.as_deref(), name)?;
-        let place = || format!("DataArray {} ExternalFileOffset", self.number);
-        let offset = element.get("ExternalFileOffset").unwrap_or("0");
-        let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            let spot = file.spot(place());
-            spot.error(Class::Encoding, "a whole number of bytes", quote_start(offset))
-        })?;
+    fn read_external(&self) -> Result<Vec<u8>> {
+        let name = self.element.get("ExternalFileName").unwrap_or_default();
+        let path = open_companion("GIFTI", self.file.path.as_deref(), name)?;
+        let spot = self.spot("ExternalFileOffset");
+        let text = self.element.get("ExternalFileOffset").unwrap_or("0");
+        let (offset, found) = (text.trim().parse::<u64>().ok(), quote_start(text));
+        let offset = spot.need(offset, Class::Encoding, "a whole number of bytes", found)?;
         let mut from = RandomFile::open(Bytes::open(&path)?, 0)?;
         let (size, length) = (to_u64(self.size), from.len());
         let is_whole = offset.checked_add(size).is_some_and(|end| end <= length);
         let expected = format_args!("{size} bytes of {name:?}");
         let found = format_args!("{length} in all");
-        file.spot(place()).ensure(is_whole, Class::Truncated, expected, found)?;
+        spot.ensure(is_whole, Class::Truncated, expected, found)?;
         from.read(offset, size, "an array")
     }
 
@@ -293,9 +284,8 @@ impl ArrayHead {
         }
         let width = self.dims[1..].iter().product::<usize>(); // at most the size
         let width = u32::try_from(width).map_err(|_too_wide| {
-            let place = format!("DataArray {} Dim1", self.number);
             let expected = format!("rows of at most {} values", u32::MAX);
-            spot(place).error(Class::LimitExceeded, expected, width.to_string())
+            self.spot("Dim1").error(Class::LimitExceeded, expected, width)
         })?;
         if self.by_columns && self.dims.len() > 1 {
             bytes = to_row_major(&bytes, &self.dims, saturating_usize(dtype.size));
@@ -332,30 +322,22 @@ impl GiftiFile {
         let mut nodes: Option<Vec<i64>> = None;
         let mut arrays = Vec::new();
         for (number, array) in self.arrays.into_iter().enumerate() {
-            surface.hemisphere =
-                match array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str) {
-                    Some("CortexLeft") => Some(0),
-                    Some("CortexRight") => Some(1),
-                    _ => surface.hemisphere,
-                };
-            arrays.push(json!({
-                "intent": array.intent,
-                "meta": array.meta,
-                "matrices": array.matrices,
-            }));
-            let name =
-                array.meta.get("Name").and_then(Json::as_str).filter(|name| !name.is_empty());
-            match &*array.intent {
-                "POINTSET" => {
-                    surface
-                        .point_sets
-                        .push((name.map(str::to_owned), check_points(number, array.values)?));
-                }
+            let GiftiArray { intent, values, meta, matrices } = array;
+            arrays.push(json!({"intent": intent, "meta": meta, "matrices": matrices}));
+            let text = |key: &str| meta.get(key).and_then(Json::as_str);
+            match text("AnatomicalStructurePrimary") {
+                Some("CortexLeft") => surface.hemisphere = Some(0),
+                Some("CortexRight") => surface.hemisphere = Some(1),
+                _ => {}
+            }
+            let name = text("Name").filter(|name| !name.is_empty()).map(str::to_owned);
+            match &*intent {
+                "POINTSET" => surface.point_sets.push((name, check_points(number, values)?)),
                 "TRIANGLE" if surface.faces.is_none() => {
-                    surface.faces = Some(to_vertices(number, &array.values, 3)?);
+                    surface.faces = Some(to_vertices(number, &values, 3)?);
                 }
                 "NODE_INDEX" => {
-                    let all = to_vertices(number, &array.values, 1)?;
+                    let all = to_vertices(number, &values, 1)?;
                     if let Some(node) = all.iter().find(|node| **node < 0) {
                         let (place, found) = (format!("DataArray {number}"), node.to_string());
                         return spot(place).refuse(Class::Negative, "vertices from 0", found);
@@ -364,13 +346,13 @@ impl GiftiFile {
                 }
                 intent => {
                     let name = match (name, intent) {
-                        (Some(name), _) => name.to_owned(),
+                        (Some(name), _) => name,
                         (None, "NONE" | "SHAPE" | "LABEL") => surface.name.clone(),
                         (None, _) => format!("{}_{}", surface.name, intent.to_ascii_lowercase()),
                     };
                     let field = match intent {
-                        "LABEL" => label_column(&name, array.values, &self.labels)?,
-                        _ => Field::new(name, array.values),
+                        "LABEL" => label_column(&name, values, &self.labels)?,
+                        _ => Field::new(name, values),
                     };
                     surface.values.push(SurfaceValues { field, nodes: None });
                 }
@@ -407,12 +389,11 @@ const fn spot<P: Display>(place: P) -> Spot<P> {
 
 fn check_points(number: usize, values: Column) -> Result<Column> {
     let is_float = values.dtype() == Dtype::FLOAT32 || values.dtype() == FLOAT64;
-    if is_float && (values.width() == 3 || values.is_empty()) {
-        return if values.is_empty() {
-            new_column(values.dtype(), 3, Vec::new())
-        } else {
-            Ok(values)
-        };
+    if is_float && values.is_empty() {
+        return new_column(values.dtype(), 3, Vec::new());
+    }
+    if is_float && values.width() == 3 {
+        return Ok(values);
     }
     let found = format!("{} {}", values.width(), values.dtype());
     spot(format!("DataArray {number}")).refuse(Class::BadShape, "three floats a vertex", found)

@@ -75,7 +75,7 @@ fn reads_streamlines_of_both_byte_orders() {
                 dump(&TRK, &file, &small(100)).unwrap(),
                 format!(
                     "{fields}x,y,z,fa,md,part,object\n0.5,1.5,2.5,0.5,7,0,0\n3.5,4.5,5.5,0.25,8,0,0\n\
-                     -0.5,-0.5,-0.5,0.125,9,1,2\nid,pair_0,pair_1,length\n0,10,11,12\n1,13,14,15\n\
+                     -0.5,-0.5,-0.5,0.125,9,2,2\nid,pair_0,pair_1,length\n0,10,11,12\n1,13,14,15\n\
                      2,16,17,18\n"
                 )
             );

@@ -9,9 +9,9 @@ use crate::npy::read::header::ArrayHeader;
 
 /// An array with a read position.
 pub(crate) struct Array {
-    fields: Vec<RecordField>, // of one row
-    stride: usize,            // bytes of one row, not 0
-    rows: u64,
+    pub(crate) fields: Vec<RecordField>, // of one row
+    pub(crate) stride: usize,            // bytes of one row, not 0
+    pub(crate) rows: u64,                // as the header declares
     remaining_rows: u64,
     source: RowSource,
 }
@@ -64,21 +64,6 @@ impl Array {
             false => RowSource::Rows(bytes),
         };
         Ok(Self { fields, stride, rows, remaining_rows: rows, source })
-    }
-
-    /// Returns the fields of a row.
-    pub(crate) fn fields(&self) -> &[RecordField] {
-        &self.fields
-    }
-
-    /// Returns the bytes of a row.
-    pub(crate) const fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// Returns the number of rows that the header declares.
-    pub(crate) const fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// Reads the next rows, at most `max_rows`. Returns `None` after the last row, where it checks that

@@ -13,7 +13,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Field, Value};
+use zvf_model::{Categories, Field, Value, push_number};
 
 use crate::dtypes::{BOOL, FLOAT64, INT8, INT32, UINT64};
 use crate::error::Spot;
@@ -77,7 +77,7 @@ struct ValueForms {
 }
 
 /// Builder of the column of one attribute.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct AttributeBuilder {
     name: String,
     /// The type that the file declares, if any.
@@ -93,13 +93,14 @@ struct AttributeBuilder {
 }
 
 /// How the values of a column are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StorageType {
     /// Booleans, or numbers of this type.
     Number(Dtype),
     /// Codes of `false` and `true`, -1 where missing.
     Flags,
     /// Codes of distinct texts, -1 where missing.
+    #[default]
     Labels,
 }
 
@@ -133,14 +134,8 @@ impl FeatureColumns {
         let at = self.columns.len();
         self.columns.push(AttributeBuilder {
             name: name.to_owned(),
-            declared: None,
             forms: ValueForms { missing: self.rows > 0, ..ValueForms::default() },
-            storage: StorageType::Labels,
-            labels: HashMap::new(),
-            order: Vec::new(),
-            bytes: Vec::new(),
-            rows: 0,
-            rounded: None,
+            ..AttributeBuilder::default()
         });
         self.by_name.insert(name.to_owned(), at);
         self.charge_memory(name.len() + 256)?;
@@ -366,7 +361,7 @@ impl AttributeBuilder {
                 let text = is_large.then(|| cell.to_text()).flatten();
                 let rounded = text.filter(|text| !is_exact_float64(text));
                 self.rounded = self.rounded.take().or(rounded);
-                push_number(dtype, cell, &mut self.bytes);
+                push_cell(dtype, cell, &mut self.bytes);
             }
             StorageType::Labels => {
                 let code = match cell {
@@ -396,20 +391,10 @@ impl AttributeBuilder {
 }
 
 /// Appends a number of type `dtype` to `to`.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_possible_truncation,
-    reason = "the value is of that type"
-)]
-fn push_number(dtype: Dtype, cell: &FeatureCell<'_>, to: &mut Vec<u8>) {
-    let size = saturating_usize(dtype.size);
-    match (dtype.kind, size) {
-        (DtypeKind::Float, 8) => to.extend_from_slice(&cell_to_float(cell).to_le_bytes()),
-        (DtypeKind::Float, 4) => to.extend_from_slice(&(cell_to_float(cell) as f32).to_le_bytes()),
-        (DtypeKind::Float, _) => {
-            to.extend_from_slice(&half::f16::from_f64(cell_to_float(cell)).to_le_bytes())
-        }
-        _ => to.extend_from_slice(&cell_to_int(cell).to_le_bytes()[..size]),
+fn push_cell(dtype: Dtype, cell: &FeatureCell<'_>, to: &mut Vec<u8>) {
+    match dtype.kind {
+        DtypeKind::Float => push_number(to, dtype, cell_to_float(cell)),
+        _ => to.extend_from_slice(&cell_to_int(cell).to_le_bytes()[..saturating_usize(dtype.size)]),
     }
 }
 

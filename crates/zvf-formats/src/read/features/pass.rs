@@ -162,16 +162,6 @@ impl FeatureTarget {
         Ok(())
     }
 
-    /// Chooses the types of columns, and returns notes on them.
-    fn end_first_pass(&mut self) -> Vec<String> {
-        let mut notes = self.columns.choose_types();
-        if self.empty_features > 0 {
-            let count = format_count(self.empty_features, "feature");
-            notes.push(format!("{count} without a geometry: objects without vertices"));
-        }
-        notes
-    }
-
     /// Reads all of `source` for the header, and returns a reader that reads it again for the
     /// pieces.
     pub fn into_reader(
@@ -180,7 +170,11 @@ impl FeatureTarget {
         options: &ReadOptions,
     ) -> Result<FileReader> {
         while source.read_next(&mut self)? {}
-        let notes = self.end_first_pass();
+        let mut notes = self.columns.choose_types();
+        if self.empty_features > 0 {
+            let count = format_count(self.empty_features, "feature");
+            notes.push(format!("{count} without a geometry: objects without vertices"));
+        }
         let info = source.describe();
         source.rewind()?;
         if self.columns.is_mixed() {

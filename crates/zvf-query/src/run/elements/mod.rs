@@ -229,7 +229,9 @@ impl Context {
         let batch = self.assemble(
             &*positions,
             columns.iter().map(Vec::as_slice),
-            |loaded, dtype, width| kept.append_cuts(pieces.gather(loaded, dtype, width)?, loaded),
+            |loaded, (dtype, width), positions| {
+                kept.append_cuts(pieces.gather(loaded, dtype, width)?, loaded, positions)
+            },
         )?;
         drop((positions, columns, marks));
         parts.iter_mut().for_each(|part| part.ends = Vec::new());

@@ -55,12 +55,18 @@ impl KeptElements {
 
     /// Appends the values of the vertices of cuts to those of stored vertices in a column that is
     /// `loaded`.
-    pub(super) fn append_cuts(&self, stored: Column, loaded: &[LoadedRows]) -> Result<Column> {
+    pub(super) fn append_cuts(
+        &self,
+        stored: Column,
+        loaded: &[LoadedRows],
+        positions: bool,
+    ) -> Result<Column> {
         if self.cuts.is_empty() {
             return Ok(stored);
         }
         let weights = self.cuts.iter().map(|cut| cut.weights.iter().copied());
-        let cuts = interpolate_column(weights, loaded, stored.dtype(), stored.width())?;
+        let cuts =
+            interpolate_column(weights, loaded, (stored.dtype(), stored.width()), positions)?;
         let rows = [0..stored.len(), 0..cuts.len()];
         Ok(Column::pick(&[&stored, &cuts], rows.into_iter().enumerate()))
     }
