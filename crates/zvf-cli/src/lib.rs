@@ -18,6 +18,7 @@ mod interrupt;
 mod outcome;
 mod progress;
 mod session;
+mod stdin;
 mod table;
 mod target;
 

@@ -22,7 +22,6 @@ use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
 use crate::commands::destination::NewRepository;
-use crate::commands::edit::input::Input as Stdin;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{self, Job};
@@ -31,6 +30,7 @@ use crate::commands::recorded::Recorded;
 use crate::commands::{is_remote_url, join_kinds, join_paths, note_coarser_levels};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
+use crate::stdin::Stdin;
 
 /// Convert files and stores: any format to any other.
 ///
@@ -295,7 +295,7 @@ impl Convert {
         let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<FileReader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files.iter().map(Input::path).collect(),
-                None => vec![Input::reader(Stdin::stdin(session.interrupt()))],
+                None => vec![Input::reader(Stdin::new(session.interrupt()))],
             };
             let inputs = inputs.into_iter().map(|input| input.with_counter(Arc::clone(counter)));
             let inputs: Vec<Input> = inputs.collect();

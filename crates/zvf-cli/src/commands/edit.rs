@@ -1,6 +1,5 @@
 //! `zvf edit`.
 
-pub(crate) mod input;
 mod packed;
 mod select;
 mod verb;
@@ -15,13 +14,13 @@ use zvf::format::Class;
 use zvf::format::num::to_u64;
 use zvf::publish::CommitGate;
 
-use self::input::Input;
 use self::packed::PackedStore;
 use self::verb::Verb;
 use crate::arguments::choice;
 use crate::interrupt::Interrupted;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
+use crate::stdin::Stdin;
 use crate::table;
 
 /// Change a store: move, add and remove vertices, objects, links, groups and columns.
@@ -153,7 +152,7 @@ impl Edit {
         let mut folder = Path::new(".");
         let mut lines: Box<dyn io::BufRead> = match (line, self.script.as_str()) {
             (Some(line), _) => Box::new(io::Cursor::new(line)),
-            (None, "-") => Box::new(BufReader::new(Input::stdin(session.interrupt()))),
+            (None, "-") => Box::new(BufReader::new(Stdin::new(session.interrupt()))),
             (None, file) => {
                 folder = Path::new(file).parent().unwrap_or(Path::new(""));
                 let opened = std::fs::File::open(file);

@@ -10,9 +10,9 @@ use anyhow::Context as _;
 
 use tempfile::NamedTempFile;
 
-use crate::commands::edit::input::Input as Stdin;
 use crate::interrupt::Interrupt;
 use crate::outcome::refuse;
+use crate::stdin::Stdin;
 
 /// The files, with a copy of standard input in the place of `-`.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Inputs {
         let copy = tempfile::Builder::new().prefix(".zvf-input-").tempfile_in(folder);
         let copy = copy.context(copying)?;
         let mut file = copy.reopen().context(copying)?;
-        let mut bytes = Stdin::stdin(interrupt);
+        let mut bytes = Stdin::new(interrupt);
         let copied = tokio::task::spawn_blocking(move || io::copy(&mut bytes, &mut file));
         copied.await?.context(copying)?;
         let in_place = |file: &PathBuf| match file.as_os_str() == "-" {

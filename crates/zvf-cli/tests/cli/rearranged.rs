@@ -137,7 +137,7 @@ fn chunks_are_divided_anew_and_answers_stay() {
     let shape = |store: &str| zvf(&["info", "--json", store]).json()["chunk_shape"].clone();
     assert_eq!(shape(&new), serde_json::json!([35.0, 35.0, 35.0]));
     zvf(&["edit", "rm", &new, "--objects", "3"]).clean();
-    // Dense indexes become blobs, of which there are fewer files.
+    // Dense indexes become blobs, which need fewer files.
     zvf(&["rewrite", "-q", &new, "--in-place", "--manifests", "dense"]).clean();
     let edited = lines(&new);
     zvf(&["rewrite", "-q", &new, "--in-place", "--chunk-shape", "90"]).clean();

@@ -70,7 +70,7 @@ impl Flaw {
 /// The syntax of a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// YAML, of which JSON is a part.
+    /// YAML, which includes JSON.
     Yaml,
     Toml,
 }

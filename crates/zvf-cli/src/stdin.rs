@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::interrupt::{Interrupt, Interrupted};
 
 /// Standard input, read by a thread of its own, so that a signal ends the wait for it.
-pub(crate) struct Input {
+pub(crate) struct Stdin {
     chunks: Receiver<io::Result<Vec<u8>>>,
     rest: Cursor<Vec<u8>>,
     interrupt: Interrupt,
 }
 
-impl Input {
-    pub(crate) fn stdin(interrupt: &Interrupt) -> Self {
+impl Stdin {
+    pub(crate) fn new(interrupt: &Interrupt) -> Self {
         let (sender, chunks) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let mut buffer = vec![0; CHUNK];
@@ -31,7 +31,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl Read for Stdin {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = self.rest.read(buffer)?;
