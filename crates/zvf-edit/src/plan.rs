@@ -52,13 +52,12 @@ impl Transaction {
             }
             stale = self.update_levels(&rebuilt, &tally, &mut changes)?;
         }
-        if options.refresh != Refresh::None {
-            refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
-            stale.retain(|level| !refreshed.levels.contains(level));
+        if let Some(result) = self.refresh_levels(options.refresh, &mut changes, &mut root)? {
+            stale.clear();
             before = Changes::default();
             self.drop_unchanged(&mut changes, &mut before)?;
-            if changes.is_empty() {
-                refreshed = RefreshResult::default();
+            if !changes.is_empty() {
+                refreshed = result;
             }
         }
         if !changes.is_empty() {

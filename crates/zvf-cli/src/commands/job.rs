@@ -44,16 +44,23 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the input.
+    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the input,
+    /// besides what their headers list.
     pub(crate) async fn write(
         &self,
         session: &Session,
         format: Format,
         sources: Vec<Input>,
-        unread: Vec<String>,
+        mut unread: Vec<String>,
     ) -> CommandResult {
         let mut losses: Vec<Loss> = Vec::new();
         for (source, _) in &sources {
+            for what in &source.header().left_out {
+                let note = format!("not read: {what}");
+                if !unread.contains(&note) {
+                    unread.push(note); // once for all levels and kinds of an input
+                }
+            }
             losses.extend(write::find_losses(source.header(), format)?);
         }
         losses.dedup();

@@ -94,6 +94,9 @@ fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
         assert!(line.starts_with(&format!("  level {level}, point_cloud: ")), "{line}");
         assert!(line.contains(" chunks built again"), "{line}");
     }
+    done(&["edit", "rm", &store, "--where", "n > 0"]);
+    let ended = zvf(&["pyramid", &store, "--refresh"]).out;
+    assert!(ended.contains("\n  level 1 would be the same as level 0, with 1 vertex"), "{ended}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {
         let numbers: Vec<i64> = i64s_from_le(row).collect();
-        let Some((fragment, chunk)) = numbers.split_last() else { continue };
+        let (fragment, chunk) = numbers.split_last().expect("a row ends with a fragment");
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
             Error::new(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
         })?;

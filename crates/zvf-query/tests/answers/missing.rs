@@ -49,6 +49,9 @@ fn missing_cells_of_points() {
         if !data.objects.is_empty() {
             queries.push(Query::all().order(Order::Objects));
             queries.push(Query::all().with_owners());
+            let files = remove_cell(&store(&[data.clone()]), "0/object_index/manifests/c/0");
+            let error = Fixture::from_files(&files).run(&queries[4]).unwrap_err();
+            assert_eq!(error.class(), Class::NotFound);
         }
         for array in ARRAYS {
             for query in &queries {
