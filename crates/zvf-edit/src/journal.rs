@@ -410,7 +410,7 @@ impl Journal {
                 );
                 return fail(Class::LimitExceeded, text);
             }
-            let (keys, new) = if let Some(side) = folder.filter(|_| len > MAX_BUFFERED_BYTES) {
+            let (keys, new) = if let Some(side) = folder {
                 side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
                 let paths = names.each_ref().map(|name| side.path(name));
                 let create = |path| side.disk().open_new(path, false);
@@ -426,17 +426,11 @@ impl Journal {
                 let keys = stage_keys([changes, old], &mut bytes)?;
                 let blobs = bytes.map(|bytes| Blob::Held(bytes.into()));
                 let new = blobs[0].clone();
-                if let Some(side) = folder {
-                    for (name, blob) in names.iter().zip(blobs) {
-                        side.disk().create(&side.path(name), &[blob.read()?])?;
-                    }
-                } else {
-                    let puts = names.iter().zip(blobs);
-                    let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
-                    let (puts, prepared) = (puts.collect(), &mut PreparedFiles::new());
-                    if !self.side.replace_all(puts, prepared, false, None)? {
-                        return fail(Class::Conflict, format!("txn/{txid} is there already"));
-                    }
+                let puts = names.iter().zip(blobs);
+                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
+                let (puts, prepared) = (puts.collect(), &mut PreparedFiles::new());
+                if !self.side.replace_all(puts, prepared, false, None)? {
+                    return fail(Class::Conflict, format!("txn/{txid} is there already"));
                 }
                 (keys, new)
             };
@@ -498,8 +492,6 @@ impl Journal {
 
 /// Maximum bytes of a commit to an object store, old and new, which are held to be put.
 const MAX_HELD_BYTES: u64 = 8 << 30;
-/// Up to so many bytes, old and new, are written to a folder at once.
-const MAX_BUFFERED_BYTES: u64 = 64 << 10;
 
 /// Writes the new and old bytes of every key, one after the other. Returns the entries of the record.
 fn stage_keys<W: Write>(sides: [&Changes; 2], to: &mut [W; 2]) -> Result<Vec<RecordKey>> {

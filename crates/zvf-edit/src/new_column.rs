@@ -24,6 +24,7 @@ use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::{RowColumn, columns_path};
 use crate::links::LinkColumn;
+use crate::numbers::NONE;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_pages::RowPages;
@@ -234,7 +235,7 @@ impl Transaction {
         attrs["row_shape"] = row_shape;
         family.records.add_column(&fill);
         let (group, arrays) = (format!("{}/link_attributes/{name}", family.path), BTreeMap::new());
-        family.columns.push(LinkColumn { name, group, ty, attrs, arrays, fill, is_new: true });
+        family.columns.push(LinkColumn { name, group, ty, attrs, arrays, is_new: true });
         Ok(())
     }
 
@@ -245,6 +246,12 @@ impl Transaction {
         for tree in geometry.objects.numbers() {
             geometry.mark_object_changed(tree)?;
             geometry.parents_changed.insert(tree);
+            for child in geometry.vertices_of(tree) {
+                let (parent, links) = (geometry.vertex[child].parent, &mut geometry.links);
+                if parent != NONE && links.records.edge_above(child).is_none() {
+                    links.insert([child, parent], &links.blank_values())?;
+                }
+            }
         }
         let level = &mut geometry.doc["attributes"]["zarr_vectors_level"];
         if level.get("links_convention").is_some() || kind > 0 {

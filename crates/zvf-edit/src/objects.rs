@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
-use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
+use crate::error::{OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::{OBJECT_BYTES, RowColumn};
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
@@ -219,7 +219,7 @@ impl Transaction {
         if let Some(groups) = groups {
             let numbers = self.group_numbers(groups)?.into_iter();
             let members: HashSet<i64> =
-                numbers.flat_map(|number| self.groups.list[number].members.clone()).collect();
+                numbers.flat_map(|number| self.groups.list[number].members()).collect();
             list.retain(|id| members.contains(id));
         }
         if let Some(text) = condition {
@@ -314,21 +314,15 @@ impl Geometry {
                 }
                 false => {
                     let at = parent.as_u64().and_then(|i| vertices.get(usize::try_from(i).ok()?));
-                    *at.ok_or_else(|| {
-                        let text = format!("parents: {parent} of {} vertices", vertices.len());
-                        EditError::invalid(text)
-                    })?
+                    *at.or_refused(|| format!("parents: {parent} of {} vertices", vertices.len()))?
                 }
             };
         }
         if roots != 1 {
             return refused(format!("parents: {roots} roots, expected one"));
         }
-        refuse_if(
-            self.depth_first(vertices).len() != vertices.len(),
-            "parents: there is a circle",
-        )?;
-        Ok(())
+        let is_circle = self.depth_first(vertices).len() != vertices.len();
+        refuse_if(is_circle, "parents: there is a circle")
     }
 
     /// Makes a vertex the root of its tree by reversing the edges above it. Edges keep their values.
@@ -341,8 +335,7 @@ impl Geometry {
         }
         let (records, mut turned) = (&mut self.links.records, Vec::new());
         for pair in path.windows(2) {
-            let is_edge = |number: &u32| records.ends(*number)[0] == End::Vertex(pair[0]);
-            let record = records.at(pair[0]).into_iter().find(is_edge);
+            let record = records.edge_above(pair[0]);
             turned.extend(record.map(|number| (number, pair[0], pair[1])));
         }
         for (number, child, parent) in turned {

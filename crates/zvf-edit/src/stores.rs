@@ -271,7 +271,7 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<(Parts, u64)> 
         Division::Groups => {
             let groups = transaction.groups.list.iter().enumerate();
             let part = |(number, group): (usize, &Group)| {
-                let members = group.members.iter().copied().collect();
+                let members = group.members().collect();
                 (transaction.groups.name(number), PartContent::Objects(members))
             };
             groups.map(part).collect()
@@ -464,14 +464,5 @@ mod tests {
             let expected = before[&Some(id)].clone();
             assert_eq!(found, BTreeMap::from([(Some(id), expected)]));
         }
-    }
-
-    #[test]
-    fn refuses_a_listed_object_that_is_missing() {
-        let bytes = Bytes::from_static(b"cell");
-        assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
-        let error = need_listed("0/vertices/c/0", None::<Bytes>).unwrap_err();
-        assert_eq!(error.class, Class::FileChanged);
-        assert!(error.message.starts_with("0/vertices/c/0: "), "{error}");
     }
 }

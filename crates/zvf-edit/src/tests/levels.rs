@@ -52,30 +52,18 @@ fn refreshed_levels_equal_rebuilt_levels() {
         |method, size| Options { method: Some(method), size: Some(size), ..Options::default() };
     let two_levels =
         |options: Options| Options { links: CrossLevelStorage::Explicit, depth: -1, ..options };
+    let usual = Options::default;
+    let sparse = Options { method: Some(Method::Decimate), sparsity: 2.0, seed: 7, ..usual() };
+    let (by_length, grown) = (sized(Method::Cluster, 4.0), Some(3.0));
+    let by_length = Options { strategy: Strategy::Length, sparsity: 1.5, ..by_length };
     for (id, options) in [
         ("pl2_negative", two_levels(sized(Method::Simplify, 0.7))),
-        (
-            "sl3_streamlines",
-            Options {
-                method: Some(Method::Decimate),
-                sparsity: 2.0,
-                seed: 7,
-                ..Options::default()
-            },
-        ),
+        ("sl3_streamlines", sparse),
         ("sk3_trees", Options { prune: Some(0.5), ..sized(Method::Simplify, 3.0) }),
         ("gr3_links", two_levels(sized(Method::Cluster, 80.0))),
-        ("ms3_tri", Options { method: Some(Method::Collapse), ..Options::default() }),
-        (
-            "pc3_objects",
-            Options {
-                growth: Some(3.0),
-                strategy: Strategy::Length,
-                sparsity: 1.5,
-                ..sized(Method::Cluster, 4.0)
-            },
-        ),
-        ("pc2_bins", Options { method: Some(Method::Subset), ..Options::default() }),
+        ("ms3_tri", Options { method: Some(Method::Collapse), ..usual() }),
+        ("pc3_objects", Options { growth: grown, ..by_length }),
+        ("pc2_bins", Options { method: Some(Method::Subset), ..usual() }),
     ] {
         let options = Options { levels: Some(2), ..options };
         let (store, twin) = (Unpacked::new(id), Unpacked::new(id));

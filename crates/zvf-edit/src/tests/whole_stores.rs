@@ -113,7 +113,7 @@ fn a_merge_says_which_members_are_no_objects() {
     let [into, from] = [(); 2].map(|()| Unpacked::new("sl3_streamlines"));
     let journal = open(from.path());
     let mut source = begin_on(&journal);
-    source.groups.add_member(0, 4711);
+    source.groups.set_member(0, 4711, true);
     commit(&journal, source, &CommitOptions::default()).unwrap();
     let report = join(into.path(), from.path()).unwrap();
     let text = report["notices"].to_string();
