@@ -6,7 +6,6 @@
 
 mod api;
 mod args;
-mod before;
 mod bench;
 mod cargo_toml;
 mod ci;
@@ -29,7 +28,6 @@ mod release;
 mod sql;
 mod test;
 mod tidy;
-mod times;
 mod torture;
 mod viewer;
 mod walk;
@@ -99,7 +97,6 @@ const COMMANDS: &[&Command] = &[
     &fixtures::COMMAND,
     &tidy::COMMAND,
     &counts::COMMAND,
-    &times::COMMAND,
     &api::COMMAND,
     &publish::COMMAND,
     &release::COMMAND,
@@ -113,7 +110,6 @@ const COMMANDS: &[&Command] = &[
     &python::COMMAND,
     &viewer::COMMAND,
     &walk::COMMAND,
-    &before::COMMAND,
 ];
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ impl Transaction {
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
             let column = need_mut(&mut self.groups.columns, name, "groups")?;
-            let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
+            let absent = column.can_be_absent().then(|| column.ty.sentinel());
+            let row = column.ty.encode_or(absent.as_deref(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {
                 column.array.set_row(group, &row);

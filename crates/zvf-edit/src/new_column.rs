@@ -19,7 +19,7 @@ use crate::arrays::CellArray;
 use crate::cell_column::CellColumn;
 use crate::commit::{commit_operation, open_journal};
 use crate::dense::DenseArray;
-use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
+use crate::error::{EditError, OrFail, Result, missing_column_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::{RowColumn, columns_path};
@@ -151,6 +151,9 @@ impl Transaction {
         if fill_value.is_none() && needed {
             return refused(format!("a column of {} needs \"fill\"", scalar.name()));
         }
+        let is_integer = matches!(scalar.kind(), DtypeKind::Int | DtypeKind::UInt);
+        let is_absent = by_row && is_integer && fill_value == Some(ty.sentinel());
+        refuse_if(is_absent, "fill: this value stands for absent; choose a wider type")?;
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": new.name, "dtype": scalar.name()});
         new.describe(&mut attrs);
@@ -435,10 +438,10 @@ impl Transaction {
             let created = objects.columns.len() - 1;
             for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
-                if let Some(bytes) = objects.columns[created].ty.encode(&value)? {
-                    objects.know(*object);
-                    objects.columns[created].set_row(*object, &bytes);
-                }
+                let ty = &mut objects.columns[created].ty;
+                let bytes = ty.encode_or(Some(&ty.sentinel()), &own_name, &value)?;
+                objects.know(*object);
+                objects.columns[created].set_row(*object, &bytes);
             }
         }
         Ok(())

@@ -145,7 +145,9 @@ impl Transaction {
         }
         let objects = &self.kinds[kind].objects;
         let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
-        let is_missing = |column: &&RowColumn| !column.can_be_absent() && !is_given(&column.name);
+        let is_missing = |column: &&RowColumn| {
+            !column.can_be_absent() && !column.is_kept() && !is_given(&column.name)
+        };
         match objects.columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
             None => Ok(()),
             Some(column) => {
@@ -166,7 +168,8 @@ impl Transaction {
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = need_mut(&mut geometry.objects.columns, name, "objects")?;
         refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
-        let row = column.ty.encode_or(&column.array.fill, name, value)?;
+        let absent = column.can_be_absent().then_some(&*column.array.fill);
+        let row = column.ty.encode_or(absent, name, value)?;
         let is_other = column.row(object) != row;
         if is_other {
             column.set_row(object, &row);

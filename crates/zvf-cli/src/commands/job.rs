@@ -84,6 +84,9 @@ impl Job {
             ..usual
         };
         let path = Path::new(&self.output);
+        // Surfaces are files, such as `lh.white`, or folders of them.
+        let has_files = format.capabilities().marker.is_empty();
+        let is_named_file = has_files && Format::from_extension(path) == Some(format);
         let (report, notes) = if self.output == "-" {
             let streams = format.capabilities().streams_out;
             let mut out = session.out();
@@ -96,7 +99,7 @@ impl Job {
                 self.copy(session, format, sources, target(&mut stream), &options).await?;
             stream.finish()?;
             written
-        } else if format.capabilities().is_folder {
+        } else if format.capabilities().is_folder && !is_named_file {
             let (replace, gate) = (self.overwrite, session.interrupt().gate().clone());
             let marker = format.capabilities().marker;
             let options_of = StagingOptions { replace, gate, ..StagingOptions::new(marker) };

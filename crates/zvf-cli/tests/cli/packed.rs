@@ -31,6 +31,8 @@ fn a_store_is_packed_queried_and_unpacked() {
         zvf(&["pack", "--overwrite", old.arg(), &plain]).clean();
 
         zvf(&["unpack", &plain, &new]).clean();
+        zvf(&["unpack", &plain, &format!("{new}/0"), "--overwrite"])
+            .refused_with(2, "is inside of the store");
         assert_eq!(query(&new).out, before.out, "{id}");
         assert!(zvf(&["tensor", "verify", &plain, "--deep"]).clean().ends_with(": ok\n"));
         let count = folder.0.path().read_dir().unwrap().count();

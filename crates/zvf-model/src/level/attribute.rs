@@ -309,13 +309,9 @@ impl AttributeReader {
     /// Returns `column` with the metadata of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
-        Field {
-            name: Arc::clone(&self.info.name),
-            column,
-            categories: self.info.categories.clone(),
-            unit: self.info.unit.clone(),
-            description: self.info.description.clone(),
-        }
+        let (unit, description) = (self.info.unit.clone(), self.info.description.clone());
+        let categories = self.info.categories.clone();
+        Field { categories, unit, description, ..Field::new(Arc::clone(&self.info.name), column) }
     }
 
     /// Returns all values in the chunks `keys`, in their order.
