@@ -6,6 +6,7 @@
 
 mod api;
 mod args;
+mod before;
 mod bench;
 mod cargo_toml;
 mod ci;
@@ -28,6 +29,7 @@ mod release;
 mod sql;
 mod test;
 mod tidy;
+mod times;
 mod torture;
 mod viewer;
 mod walk;
@@ -97,6 +99,7 @@ const COMMANDS: &[&Command] = &[
     &fixtures::COMMAND,
     &tidy::COMMAND,
     &counts::COMMAND,
+    &times::COMMAND,
     &api::COMMAND,
     &publish::COMMAND,
     &release::COMMAND,
@@ -110,6 +113,7 @@ const COMMANDS: &[&Command] = &[
     &python::COMMAND,
     &viewer::COMMAND,
     &walk::COMMAND,
+    &before::COMMAND,
 ];
 
 #[cfg(test)]
