@@ -339,7 +339,10 @@ fn a_checkout_is_there_once_it_is_whole() {
     assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
     assert_eq!(names(), count + 1);
     let inside = store.path().join("a/b");
-    assert_eq!(checkout(store.path(), 0, &inside).unwrap_err().class, Class::InvalidArgument);
+    for elsewhere in [&inside, Path::new("s3://bucket/then.zarrvectors")] {
+        let error = checkout(store.path(), 0, elsewhere).unwrap_err();
+        assert_eq!(error.class, Class::InvalidArgument);
+    }
     assert!(!store.path().join("a").exists());
     run(&out, &[move_all(&out, 2.5)]).unwrap();
 }
