@@ -391,9 +391,7 @@ impl Context {
         let bytes: u64 = sizes.sum(); // of blobs in memory
         let chunks = to_u64(followed.chunks.len()).max(1);
         let whole = bytes.div_ceil(chunks).saturating_mul(to_u64(self.chunks.len())); // an estimate
-        // Batches of fewer objects read the same indexes again and again.
-        let kept = self.level.store().budget().max_bytes() / 2;
-        let by_indexes = if whole <= kept { all } else { fits(bytes) };
+        let by_indexes = if whole <= max_bytes { all } else { fits(bytes) };
         Ok(by_runs.min(by_indexes).clamp(1, all))
     }
 
@@ -496,7 +494,7 @@ const RANGE_OVERHEAD_BYTES: u64 = 1 << 10;
 /// Number of chunks of a stream whose indexes are read together.
 pub(super) const INDEX_BATCH_CELLS: usize = 256;
 /// Number of objects of a stream whose manifests are read together.
-const MANIFEST_BATCH_OBJECTS: usize = 1 << 14;
+const MANIFEST_BATCH_OBJECTS: usize = 4096;
 /// Maximum number of cells of a collected answer.
 const MAX_ANSWER_CELLS: usize = 1_000_000;
 /// Maximum number of objects that are read without searching for those near the region.

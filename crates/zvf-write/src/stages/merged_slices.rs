@@ -16,7 +16,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{Extent, Kind};
 
@@ -64,11 +64,6 @@ pub(crate) struct MergedSlices {
     sources: Vec<Stored>,
     spans: Option<SpanIndex>, // where slices are in files
 }
-
-/// Copies of the rows of a chunk that exist at once: as they were read, and in order.
-const ROW_COPIES: u64 = 2;
-/// The lowest memory that the rows of one chunk are compared with.
-const LEAST_MEMORY: u64 = 32 << 20;
 
 /// The rows of some chunks, read from all slices in files.
 #[derive(Debug)]
@@ -136,14 +131,6 @@ impl MergedSlices {
         let elements = (count(|slice| slice.elements), width, attribute_bytes);
         let stride = row_bytes(&columns, count(|slice| slice.given), elements);
         let bytes = |chunk: u32| rows[usize_from_u32(chunk)].saturating_mul(stride); // above any limit
-        let in_files = sources.iter().any(|source| matches!(source, Stored::File(_)));
-        let largest = rows.iter().copied().max().filter(|_| in_files).unwrap_or(0);
-        let row = to_u64(columns.stride()).saturating_mul(ROW_COPIES);
-        let (held, max) = (largest.saturating_mul(row), options.memory.max(LEAST_MEMORY));
-        if held > max {
-            let error = Error::limit("bytes of one chunk while it is written", max, held);
-            return Err(error.with_hint("choose smaller chunks, or raise the limit"));
-        }
         if let (Some(shard), Some(max_bytes)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }

@@ -200,19 +200,6 @@ fn many_points() -> Batch {
 }
 
 #[tokio::test]
-async fn a_chunk_that_does_not_fit_in_memory_is_refused() {
-    let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
-    let mut writer = spilling(folder.path(), &stop).await;
-    for _ in 0..22 {
-        writer.push(&Batch::new(Kind::PointCloud, floats(&[0.0; 200_000], 1))).unwrap();
-    }
-    let error = writer.finish().await.unwrap_err();
-    let (max, rows) = (32 << 20, 4_400_000 * 2 * 4);
-    let what = "bytes of one chunk while it is written";
-    assert_eq!(error.sentence(), format!("{what}: expected at most {max}, found {rows}"));
-}
-
-#[tokio::test]
 async fn a_push_that_spills_ends_when_it_is_stopped() {
     let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
     let mut writer = spilling(folder.path(), &stop).await;
