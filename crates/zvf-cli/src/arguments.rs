@@ -168,6 +168,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn argument_errors_are_summarized_in_one_line() {
+        for (rendered, line) in [
+            (
+                "error: unexpected argument '--bbx' found\n\n  tip: a similar argument exists: \
+                 '--bbox'\n\nUsage: zvf query --bbox <X> <STORE>\n\nFor more information, try '--help'.\n",
+                "unexpected argument '--bbx' found; a similar argument exists: '--bbox'; see \"zvf query \
+                 --help\"",
+            ),
+            (
+                "error: the following required arguments were not provided:\n  <STORE>\n\nUsage: zvf \
+                 inspect blobs show <STORE>\n\nFor more information, try '--help'.\n",
+                "the following required arguments were not provided: <STORE>; see \"zvf inspect \
+                 blobs show --help\"",
+            ),
+            (
+                "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \
+                 '--help'.\n",
+                "invalid value 'x' for '--depth <N>': invalid digit; see \"zvf --help\"",
+            ),
+        ] {
+            assert_eq!(summarize(rendered), line);
+        }
+    }
+
+    #[test]
     fn negative_positions_are_shielded_in_edit_add_only() {
         let shield = |line: &str| {
             let args = shield_positions(line.split(' ').map(OsString::from));
@@ -176,5 +201,12 @@ mod tests {
         assert_eq!(shield("zvf edit add s -1,2 3,-4 --at 1"), "zvf|edit|add|s| -1,2|3,-4|--at|1");
         assert_eq!(shield("zvf -q edit add s -.5,-2e3 -x,1"), "zvf|-q|edit|add|s| -.5,-2e3|-x,1");
         assert_eq!(shield("zvf edit move s --by -1,2"), "zvf|edit|move|s|--by|-1,2");
+    }
+
+    #[test]
+    fn json_is_found_before_the_end_of_options() {
+        let has_json = |args: &[&str]| ask_for_json(args.iter().map(OsString::from));
+        assert!(has_json(&["zvf", "info", "--json"]));
+        assert!(!has_json(&["zvf", "info", "--", "--json"]) && !has_json(&["zvf", "info"]));
     }
 }

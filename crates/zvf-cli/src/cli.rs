@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
@@ -86,15 +85,8 @@ impl Cli {
     pub(crate) fn parse_line(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = Self::command();
         let template = help_template(&command);
-        let mut command = accept_negative(command.help_template(template));
-        let args = expand(args);
-        let matches = command.try_get_matches_from_mut(&args).map_err(|mut error| {
-            if error.get(ContextKind::Usage).is_none() {
-                let usage = name_command(&command, &args);
-                error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
-            }
-            error
-        })?;
+        let command = accept_negative(command.help_template(template));
+        let matches = command.try_get_matches_from(expand(args))?;
         Self::from_arg_matches(&matches)
     }
 
@@ -183,17 +175,6 @@ impl Cli {
         session.out().flush()?;
         Ok(outcome)
     }
-}
-
-/// Returns the usage of the subcommand that the arguments name, without its arguments.
-fn name_command(command: &clap::Command, args: &[OsString]) -> String {
-    let begin = (command, "Usage: zvf".to_owned());
-    let named =
-        args.iter().fold(begin, |(command, usage), word| match command.find_subcommand(word) {
-            Some(found) => (found, format!("{usage} {}", found.get_name())),
-            None => (command, usage),
-        });
-    named.1
 }
 
 /// Returns the help of the program, with its commands in groups.

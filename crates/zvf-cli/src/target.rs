@@ -188,6 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_of_a_replaced_file_is_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        write(&file, b"new").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        let (new, reference) = (dir.path().join("new"), dir.path().join("usual"));
+        write(&new, b"new").unwrap();
+        fs::write(&reference, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&new), mode(&reference), "the mask of the process applies");
+    }
+
+    #[test]
     fn special_files_are_written_into_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe_out, pipe_in) = io::pipe().unwrap();

@@ -9,7 +9,7 @@ use crate::changes::Changes;
 use crate::error::{Result, fail, refused};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
-use crate::options::{CommitOptions, Refresh};
+use crate::options::CommitOptions;
 use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
 use crate::snapshot::read_doc;

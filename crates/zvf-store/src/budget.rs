@@ -174,7 +174,7 @@ mod tests {
         assert!(budget.try_reserve(2048).unwrap().is_none());
         drop((budget.try_reserve(1024).unwrap().unwrap(), reserved));
         assert!(budget.try_reserve(4096).unwrap().is_some());
-        assert_eq!(budget.try_reserve(4097).unwrap_err().class(), zvf_format::Class::LimitExceeded);
+        assert_eq!(budget.try_reserve(4097).unwrap_err().class(), Class::LimitExceeded);
     }
 
     #[tokio::test(start_paused = true)]

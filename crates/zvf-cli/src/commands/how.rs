@@ -366,11 +366,7 @@ pub(crate) fn format_among(
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        let is_near = |format: &&Format| strsim::osa_distance(text, format.token()) == 1;
-        match Format::ALL.iter().filter(|format| is_possible(format)).find(is_near) {
-            Some(near) => format!("unknown format; did you mean {:?}?", near.token()),
-            None => format!("expected {what} {}", join_formats(is_possible)),
-        }
+        format!("expected {what} {}", join_formats(is_possible))
     })
 }
 

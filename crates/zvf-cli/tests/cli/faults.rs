@@ -61,7 +61,6 @@ fn wrong_arguments_are_reported_in_one_line() {
             "the range \"5..2\" is empty: its end must be above its start",
         ),
         (&["create", "a", "b", "--chunk", "nan"], "expected a length above 0, such as 100 or 0.5"),
-        (&["query", store.arg(), "--format", "cvs"], "did you mean \"csv\"?; see \"zvf query"),
         (&["create", "a", "b", "--bin-shape=-1"], "expected a length above 0, such as 100 or 0.5"),
         (&["nothing"], "unrecognized subcommand 'nothing'"),
         (&["repair", store.arg()], "required arguments were not provided"),

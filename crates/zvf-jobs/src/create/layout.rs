@@ -289,12 +289,7 @@ impl StoreLayout {
         };
         self.chunk = match &recipe.chunk {
             Some(lengths) => expand_to_axes(lengths, sizes.len()),
-            None => {
-                // Of wide rows, a chunk has fewer, so that it fits in memory.
-                let row_bytes = bytes.checked_div(vertices).unwrap_or(0).max(1);
-                let fitting = (recipe.write.memory.max(LEAST_MEMORY) / 8 / row_bytes).max(1);
-                chunk(&sizes, vertices, recipe.per_chunk.min(fitting))
-            }
+            None => chunk(&sizes, vertices, recipe.per_chunk),
         };
         let counts = counts(bounds, &self.chunk);
         self.chunks = product(&counts);
@@ -312,9 +307,6 @@ impl StoreLayout {
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
 }
-
-/// The memory that chunks are chosen for where the limit is less.
-const LEAST_MEMORY: u64 = 32 << 20;
 
 /// Expands a single number to all axes; keeps one number per axis.
 pub(super) fn expand_to_axes<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {

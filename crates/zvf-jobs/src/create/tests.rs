@@ -87,20 +87,6 @@ async fn chains_keep_their_vertices_in_order() {
     assert_eq!(xs, (20..40).map(f64::from).collect::<Vec<_>>());
 }
 
-#[test]
-fn chunks_of_wide_rows_have_fewer_vertices() {
-    let folder = Folder::new("wide");
-    let names: String = (0..500).map(|n| format!(",c{n}")).collect();
-    let rows: String = (0..3000).map(|n| format!("{n},0{}\n", ",1.5".repeat(500))).collect();
-    let file = folder.file("wide.csv", format!("x,y{names}\n{rows}").as_bytes());
-    let mut recipe = Recipe::default();
-    for (memory, chunks) in [(512 << 20, 1), (1 << 20, 3)] {
-        recipe.write.memory = memory;
-        let layout = StoreLayout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()));
-        assert_eq!(layout.unwrap().chunks, Some(chunks), "{memory}");
-    }
-}
-
 #[tokio::test]
 async fn a_failed_creation_leaves_nothing() {
     let folder = Folder::new("refused");

@@ -71,11 +71,18 @@ impl ObjectIndex {
                 let ids = level.node().dense(OBJECT_IDS).await?;
                 let ids = ids.ok_or_else(|| missing_array_error(&path, "object_ids"))?;
                 dense::check_shape(&ids, &[Some(slots)])?;
-                if ids.fill() != RESERVED {
+                if ids.fill() != ObjectId::RESERVED.0.to_le_bytes() {
                     ids.require(slots, 1); // one object may have the id that is the fill value
                 }
                 if let Some(present) = doc.num_present {
-                    form.require(slots, slots.saturating_sub(present)); // more are present where it is old
+                    let absent = slots.saturating_sub(present); // fewer where the number is old
+                    match &form {
+                        Form::Blobs(rows) => rows.require(slots, absent),
+                        Form::Dense { spans, blocks } => {
+                            spans.require(slots, absent);
+                            blocks.require(blocks.len(), 1); // fragment 0 of the chunk at the origin
+                        }
+                    }
                 }
                 Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }
             }
@@ -117,17 +124,6 @@ impl Form {
         Err(missing_array_error(path, if dense_first { "manifest_spans" } else { "manifests" }))
     }
 
-    /// Refuses to read a chunk that is absent, where at most `absent` objects have no fragments.
-    fn require(&self, slots: u64, absent: u64) {
-        match self {
-            Self::Blobs(rows) => rows.require(slots, absent),
-            Self::Dense { spans, blocks } => {
-                spans.require(slots, absent);
-                blocks.require(blocks.len(), 1); // the first fragment of the chunk at the origin
-            }
-        }
-    }
-
     async fn rows(&self) -> Result<u64> {
         match self {
             Self::Blobs(rows) => Ok(rows.count().await?),
@@ -146,8 +142,6 @@ fn missing_array_error(path: &str, name: &str) -> Error {
     .at_array(format!("{path}/{name}"))
 }
 
-/// The id of rows that are no objects.
-const RESERVED: [u8; 8] = ObjectId::RESERVED.0.to_le_bytes();
 const INDEX: &str = "object_index";
 const MANIFESTS: &str = "object_index/manifests";
 const OBJECT_IDS: &str = "object_index/object_ids";

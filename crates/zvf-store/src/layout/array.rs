@@ -51,8 +51,8 @@ pub(crate) struct Located {
 
 impl Located {
     /// Returns the location of a whole object.
-    pub(super) fn object(key: Key) -> Self {
-        Self { key, span: None, indexed: None, required: false }
+    pub(super) fn object(key: Key, required: bool) -> Self {
+        Self { key, span: None, indexed: None, required }
     }
 
     /// Returns a request for the whole chunk.
@@ -203,11 +203,10 @@ impl ChunkArray {
         chunk_indexes: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Located>>> {
         let Some(shards) = &self.shards else {
-            let whole = |index: &[u64]| {
-                let required = self.is_required(index);
-                Ok(Some(Located { required, ..Located::object(self.object(index)?) }))
-            };
-            return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
+            let indexes = chunk_indexes.iter().map(AsRef::as_ref);
+            let whole =
+                |index| Ok(Some(Located::object(self.object(index)?, self.is_required(index))));
+            return indexes.map(whole).collect();
         };
         // Neighbours are usually in one shard.
         let mut objects: Vec<Vec<u64>> = Vec::new();

@@ -199,12 +199,10 @@ impl DenseArray {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
-    /// From now on, refuses to read a chunk that is absent, where at most `absent` of the first
-    /// `rows` rows equal the fill value.
+    /// As [`Rows::require`](super::Rows::require): a row that equals the fill value is empty.
     pub fn require(&self, rows: u64, absent: u64) {
-        if let Body::Chunked(Ok((array, _))) = &self.core.body {
-            array.require(self.core.grid.chunk_rows(), rows, absent);
-        }
+        let Body::Chunked(Ok((array, _))) = &self.core.body else { return };
+        array.require(self.core.grid.chunk_rows(), rows, absent);
     }
 
     /// Reads all rows, contiguous.
