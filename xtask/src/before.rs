@@ -37,7 +37,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     }
     build(house, &house.path("Cargo.toml"), &house.target())?;
     let programs = [before, house.target().join("release/zvf")];
-    let mut times = [Vec::new(), Vec::new()];
+    let mut times = [vec![], vec![]];
     for _ in 0..TURNS {
         for (program, times) in programs.iter().zip(&mut times) {
             let run = house.program(program).args(&words);

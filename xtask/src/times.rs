@@ -34,10 +34,9 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     rows.push(("calibration", calibrate(house)?));
     say(&format!("\n{:12} {:>8} {:>10} {:>8}", "", "seconds", "processors", "multiple"));
-    let unit = rows[0].1[1].max(0.01);
+    let unit = rows[0].1[1];
     for (name, [clock, processors]) in rows {
-        let multiple = processors / unit;
-        say(&format!("{name:12} {clock:8.1} {processors:10.1} {multiple:8.1}"));
+        say(&format!("{name:12} {clock:8.1} {processors:10.1} {:8.1}", processors / unit));
     }
     if keep { Ok(()) } else { Ok(fs::remove_dir_all(&folder)?) }
 }

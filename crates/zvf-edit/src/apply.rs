@@ -66,7 +66,7 @@ impl Journal {
             && new_commit.is_none()
             && let Some(folder) = self.store.folder()
         {
-            // A writer that was killed after its first commit left its lock, which the next one removes.
+            // A writer that was killed after its first commit left its lock; the next one removes it.
             drop(TargetLock::acquire(folder.disk(), folder.root()));
         }
         let mut later = LaterKeys { last_seq: *first, ..LaterKeys::default() };

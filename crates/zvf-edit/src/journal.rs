@@ -26,7 +26,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -414,8 +414,10 @@ impl Journal {
                 side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
                 let paths = names.each_ref().map(|name| side.path(name));
                 let create = |path| side.disk().open_new(path, false);
-                let mut files = [create(&paths[0])?, create(&paths[1])?];
-                let keys = stage_keys([changes, old], &mut files)?;
+                let files = [create(&paths[0])?, create(&paths[1])?];
+                let mut buffers = files.each_ref().map(BufWriter::new); // few calls for small files
+                let keys = stage_keys([changes, old], &mut buffers)?;
+                buffers.iter_mut().try_for_each(BufWriter::flush)?;
                 for (file, path) in files.iter().zip(&paths) {
                     side.disk().finish(file, path, false)?;
                 }

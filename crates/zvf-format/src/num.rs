@@ -148,8 +148,8 @@ pub fn round_half_up_u64(x: f64) -> u64 {
     u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
 }
 
-/// Returns bits that depend on every bit of `n`, so that adjacent numbers give unrelated results: the
-/// finalizer of SplitMix64. Stored levels and files depend on it.
+/// Returns bits that depend on every bit of `n`, so that adjacent numbers give unrelated results:
+/// the finalizer of `SplitMix64`. Stored levels and files depend on it.
 pub const fn mix_bits(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

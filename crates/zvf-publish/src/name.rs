@@ -62,8 +62,8 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
-/// Returns the parent folder of a target, if the name is short enough for sibling names and no folder above is a
-/// store: whatever is written there would replace a part of it, or mix with its files.
+/// Returns the parent folder of a target, if the name is short enough for sibling names and no
+/// folder above is a store: what is written there would replace a part of it.
 pub(crate) fn parent_of(target: &Path) -> Result<&Path, PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(no_name_error(target));

@@ -44,8 +44,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the input,
-    /// besides what their headers list.
+    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the
+    /// input besides what their headers list.
     pub(crate) async fn write(
         &self,
         session: &Session,

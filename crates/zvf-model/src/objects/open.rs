@@ -74,14 +74,13 @@ impl ObjectIndex {
                 if ids.fill() != ObjectId::RESERVED.0.to_le_bytes() {
                     ids.require(slots, 1); // one object may have the id that is the fill value
                 }
-                if let Some(present) = doc.num_present {
-                    let absent = slots.saturating_sub(present); // fewer where the number is old
-                    match &form {
-                        Form::Blobs(rows) => rows.require(slots, absent),
-                        Form::Dense { spans, blocks } => {
-                            spans.require(slots, absent);
-                            blocks.require(blocks.len(), 1); // fragment 0 of the chunk at the origin
-                        }
+                // Fewer are absent where the number is old.
+                let absent = slots.saturating_sub(doc.num_present.unwrap_or(0));
+                match &form {
+                    Form::Blobs(rows) => rows.require(slots, absent),
+                    Form::Dense { spans, blocks } => {
+                        spans.require(slots, absent);
+                        blocks.require(blocks.len(), 1); // fragment 0 at the origin
                     }
                 }
                 Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }

@@ -10,8 +10,7 @@
 //! uncompressed array are needed, they are read by range; everything else is read by chunk, through
 //! the cache.
 //!
-//! Sizes from documents (items, rows, chunks) are compared with the limits before memory is
-//! allocated.
+//! Sizes from documents are compared with the limits before memory is allocated.
 //!
 //! Not here: the meaning of values, and which values mean "absent".
 
