@@ -6,7 +6,7 @@ What is wanted of zvf is FIGURES and GROWTHS; work for which none is written dow
 
 import json, math, os, pathlib, platform, re, shutil, sys
 
-import benchmark_plots, benchmark_profiles
+import benchmark_plots
 
 # By part and a piece of the name of the work: at most N seconds; one of ours, whose name ends so, at most N times as long as
 # somebody with this in the name, or at most N seconds longer; or N times as fast as the reference.
@@ -158,22 +158,21 @@ def tables(part, parts):
     return text + ("\n" if growing else "")
 
 def missed(parts, judged_only=False):
-    """The rows and the growth that are not where they are wanted, and where the time goes; then what is not judged."""
-    text, unknown = "## Where zvf is not far ahead\n\n" + TEXTS["behind"] + table(["part", "work", "wanted", "where the time goes"]), ""
+    """The rows and the growth that are not where they are wanted; then what is not judged."""
+    text, unknown = "## Where zvf is not far ahead\n\n" + TEXTS["behind"] + table(["part", "work", "wanted"]), ""
     for name, group in parts.items():
         rows = [row for p in group for row in p["rows"]]
         for row in rows:
             wanted = "; ".join(map(words, bars(name, row)))
             verdict = judge(name, row) if wanted or not judged_only else ""
-            if isinstance(verdict, dict): text += f"| {name} | {line(row)} | {wanted} | {cell(benchmark_profiles.words(verdict.get('profile')))} |\n"
+            if isinstance(verdict, dict): text += f"| {name} | {line(row)} | {wanted} |\n"
             elif verdict: unknown += f"| {name} | {line(row)} | {wanted} | {cell(verdict)} |\n"
         for (work, who), steps in series(rows).items():
             if steps[-1][2]["role"] not in OURS: continue
             most = next((n for p, w, n in GROWTHS if p == name and w in work), 1.1)
             if len(steps) < 2: unknown += f"| {name} | growth of {work} ({who}) | at most n^{most} | one amount only |\n"
             elif exponent(steps) > most:
-                profile = cell(benchmark_profiles.words(steps[-1][2].get("profile")))
-                text += f"| {name} | {work} ({who}): n^{exponent(steps):.2f} | at most n^{most} | {profile} |\n"
+                text += f"| {name} | {work} ({who}): n^{exponent(steps):.2f} | at most n^{most} |\n"
     return text + ("\n### Not judged\n\n" + TEXTS["unknown"] + table(["part", "work", "wanted", "why"]) + unknown if unknown else "")
 
 def describe(run):

@@ -1,14 +1,13 @@
 //! `before`: builds the release program from before the redesign, the baseline for speed.
 
 use std::path::Path;
-use std::process::{Command as Process, Stdio};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
+use crate::times::measure;
 
 pub(crate) const COMMAND: Command = Command {
     name: "before",
@@ -38,34 +37,24 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     }
     build(house, &house.path("Cargo.toml"), &house.target())?;
     let programs = [before, house.target().join("release/zvf")];
-    let mut times = [Vec::new(), Vec::new()];
+    let mut times = [vec![], vec![]];
     for _ in 0..TURNS {
         for (program, times) in programs.iter().zip(&mut times) {
-            times.push(measure(program, &words)?);
+            let run = house.program(program).args(&words);
+            times.push(measure(|| run.output().map(drop).context("zvf failed"))?[0]);
         }
     }
-    let [before, now] = times.map(median);
-    let share = now.as_secs_f64() / before.as_secs_f64();
-    say(&format!("before {before:.1?}, now {now:.1?}: {share:.2} of it"));
+    let [before, now] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[TURNS / 2]
+    });
+    say(&format!("before {before:.3} s, now {now:.3} s: {:.2} of it", now / before));
     Ok(())
 }
 
 fn build(house: &House, manifest: &Path, target: &Path) -> anyhow::Result<()> {
     let cargo = house.cargo("build --release --locked -p zvf-cli --manifest-path").arg(manifest);
     cargo.arg("--target-dir").arg(target).run()
-}
-
-fn measure(program: &Path, words: &[std::ffi::OsString]) -> anyhow::Result<Duration> {
-    let begun = Instant::now();
-    let status = Process::new(program).args(words).stdout(Stdio::null()).status();
-    let status = status.with_context(|| format!("could not start {}", program.display()))?;
-    ensure!(status.success(), "{} failed: {status}", program.display());
-    Ok(begun.elapsed())
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
 }
 
 /// The last commit before the redesign.

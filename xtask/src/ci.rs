@@ -1,12 +1,12 @@
 //! `ci`: every check that a change must pass, in order.
 
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use anyhow::{bail, ensure};
 
 use crate::args::Args;
 use crate::house::{House, say};
-use crate::times::{self, Clock, Spent};
 use crate::{
     Command, api, clippy, conformance, counts, deny, docs, features, fixtures, no_std, parts,
     publish, python, test, tidy, torture, viewer, walk,
@@ -56,30 +56,24 @@ fn run_steps(house: &House, steps: &[Step]) -> anyhow::Result<()> {
     let mut verdict = Ok(());
     for (name, run, words) in steps {
         say(&format!("\n== {name}"));
-        let clock = Clock::start()?;
+        let begun = Instant::now();
         verdict = run(house, Args::from_words(words));
-        times.push((*name, clock.stop()?, verdict.is_ok()));
+        times.push((*name, begun.elapsed(), verdict.is_ok()));
         if verdict.is_err() {
             break;
         }
     }
-    summary(&times, times::calibrate(house)?, steps);
+    summary(&times);
     parts::summary();
     verdict
 }
 
-fn summary(times: &[(&str, Spent, bool)], calibration: Spent, steps: &[Step]) {
-    say("\n== seconds per step: clock, processors, and these as multiples of a calibration build");
-    for (name, spent, passed) in times {
+fn summary(times: &[(&str, Duration, bool)]) {
+    say("\n== seconds per step");
+    for (name, time, passed) in times {
         let verdict = if *passed { "ok" } else { "FAILED" };
-        say(&format!("{}  {name:12} {verdict}", spent.row(calibration)));
+        say(&format!("{:8.1}  {name:12} {verdict}", time.as_secs_f64()));
     }
-    for step in steps.iter().skip(times.len()) {
-        say(&format!("{:28}  {:12} not run", "", step.0));
-    }
-    let clock = times.iter().map(|(_, spent, _)| spent.clock).sum();
-    let processors = times.iter().map(|(_, spent, _)| spent.processors).sum();
-    say(&format!("{}  in all", Spent { clock, processors }.row(calibration)));
 }
 
 /// Runs the formatter on both workspaces.

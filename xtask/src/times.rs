@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
@@ -27,67 +27,39 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let keep = args.flag("--keep");
     args.end()?;
     let folder = house.target().join("times");
-    let before = calibrate(house)?;
-    let mut rows = vec![("calibration", before)];
+    let mut rows = vec![("calibration", calibrate(house)?)];
     for (name, words) in [("demo", "build -p zvf-cli"), ("test", "test --no-run")] {
         let build = house.cargo(words).env("CARGO_TARGET_DIR", &folder.display().to_string());
-        let clock = Clock::start()?;
-        build.run()?;
-        rows.push((name, clock.stop()?));
+        rows.push((name, measure(|| build.run())?));
     }
     rows.push(("calibration", calibrate(house)?));
     say(&format!("\n{:12} {:>8} {:>10} {:>8}", "", "seconds", "processors", "multiple"));
-    for (name, spent) in rows {
-        say(&format!("{name:12} {}", spent.row(before)));
+    let unit = rows[0].1[1];
+    for (name, [clock, processors]) in rows {
+        say(&format!("{name:12} {clock:8.1} {processors:10.1} {:8.1}", processors / unit));
     }
     if keep { Ok(()) } else { Ok(fs::remove_dir_all(&folder)?) }
 }
 
-/// Wall-clock time, and processor time of finished programs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
-    pub(crate) clock: Duration,
-    pub(crate) processors: Duration,
+/// Returns the seconds that `work` takes: of the clock, and of the processors in finished programs.
+pub(crate) fn measure(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<[f64; 2]> {
+    let (begun, before) = (Instant::now(), processor_seconds()?);
+    work()?;
+    Ok([begun.elapsed().as_secs_f64(), processor_seconds()? - before])
 }
 
-impl Spent {
-    /// Returns both in seconds, and the second as a multiple of the calibration.
-    pub(crate) fn row(&self, calibration: Self) -> String {
-        let [clock, processors, unit] = [self.clock, self.processors, calibration.processors];
-        let multiple = processors.as_secs_f64() / unit.as_secs_f64().max(0.01);
-        format!("{:8.1} {:10.1} {multiple:8.1}", clock.as_secs_f64(), processors.as_secs_f64())
-    }
-}
-
-/// A running measurement.
-pub(crate) struct Clock {
-    start: Instant,
-    processors: Duration,
-}
-
-impl Clock {
-    pub(crate) fn start() -> anyhow::Result<Self> {
-        Ok(Self { start: Instant::now(), processors: processor_time()? })
-    }
-
-    pub(crate) fn stop(&self) -> anyhow::Result<Spent> {
-        let processors = processor_time()?.saturating_sub(self.processors);
-        Ok(Spent { clock: self.start.elapsed(), processors })
-    }
-}
-
-/// Returns the processor time of this program and of the child processes that it waited for.
-fn processor_time() -> anyhow::Result<Duration> {
+/// Returns the processor seconds of this program and of the child processes that it waited for.
+fn processor_seconds() -> anyhow::Result<f64> {
     let text = fs::read_to_string("/proc/self/stat").context("the system counts no time")?;
     // The name of the program, in parentheses, may contain anything.
     let (_, fields) = text.rsplit_once(')').context("/proc/self/stat")?;
     let ticks = fields.split_whitespace().skip(11).take(4);
-    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
-    Ok(Duration::from_millis(ticks * 10)) // Linux counts in hundredths of a second
+    let ticks: f64 = ticks.map(str::parse::<f64>).sum::<Result<_, _>>()?;
+    Ok(ticks / 100.0) // Linux counts in hundredths of a second
 }
 
 /// Compiles a fixed source file with optimisation.
-pub(crate) fn calibrate(house: &House) -> anyhow::Result<Spent> {
+fn calibrate(house: &House) -> anyhow::Result<[f64; 2]> {
     let mut source = String::new();
     for i in 0..40 {
         writeln!(
@@ -105,8 +77,9 @@ pub(crate) fn calibrate(house: &House) -> anyhow::Result<Spent> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let out = folder.join("libcalibration.rlib");
     let words = "--edition=2024 --crate-type=lib -Copt-level=1 -Ccodegen-units=1 -o";
-    let clock = Clock::start()?;
-    let compiled = house.program(rustc).words(words).args(&[out, file]).output();
-    ensure!(compiled.is_some(), "rustc does not compile the calibration");
-    clock.stop()
+    let rustc = house.program(rustc).words(words).args(&[out, file]);
+    measure(|| {
+        ensure!(rustc.output().is_some(), "rustc does not compile the calibration");
+        Ok(())
+    })
 }

@@ -3,7 +3,7 @@
 import contextlib, io, json, os, pathlib, sys, tempfile, unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import benchmark_plots, benchmark_profiles
+import benchmark_plots
 import benchmarks as page
 
 COST = {"requests": None, "bytes": None, "memory": None, "processor": None}
@@ -11,7 +11,7 @@ COST = {"requests": None, "bytes": None, "memory": None, "processor": None}
 
 def side(name, role, took, **more):
     result = {"Err": took} if isinstance(took, str) else {"Ok": {"seconds": took, "count": None, "cost": {**COST, **more.pop("cost", {})}}}
-    return {"name": name, "role": role, "result": result, "stored": None, "profile": None, **more}
+    return {"name": name, "role": role, "result": result, "stored": None, **more}
 
 def row(work, sides, count=None, ahead=None, growth=None):
     return {"work": work, "count": count, "ahead": ahead, "growth": growth, "sides": sides}
@@ -21,7 +21,7 @@ def part(rows, name="ask", **more):
 
 def growing(work, elements, seconds, more=()):
     amount = {"elements": elements, "files": 7, "bytes": 2048}
-    sides = [side("zvf", "Zvf", seconds, cost={"memory": 3 << 20}, profile={"Err": f"of {elements}"}), side("zvf", "Limit", seconds), *more]
+    sides = [side("zvf", "Zvf", seconds, cost={"memory": 3 << 20}), side("zvf", "Limit", seconds), *more]
     return row(f"{work}, of {elements}", sides, growth={"work": work, "amount": amount})
 
 
@@ -88,12 +88,12 @@ class Pages(unittest.TestCase):
     def test_missed_figures_growth_and_what_is_not_judged_are_listed(self):
         rows = [growing("all points", n, 1e-3 * n**1.5, [side("TRX", "Peer", "no | wheel")]) for n in (1, 10)]
         for entry in rows: entry["sides"] = [s for s in entry["sides"] if s["role"] != "Limit"]
-        slow = row("2000 objects", [side("zvf", "Zvf", 1.0, profile={"Err": "the system 50 %"}), side("plain", "Limit", 0.1)], ahead=25.0)
+        slow = row("2000 objects", [side("zvf", "Zvf", 1.0), side("plain", "Limit", 0.1)], ahead=25.0)
         slow["sides"].append(side("theirs", "Reference", 2.0))
         text = page.missed({"grow": [part(rows, "grow")], "ask": [part([slow])]})
         self.assertEqual([entry for entry in text.split("\n") if entry.startswith(("| grow", "| ask"))], [
-            "| grow | all points (zvf): n^1.50 | at most n^1.05 | of 10 |",
-            "| ask | 2000 objects: 1.00 s, 2.0 times faster, 10.00 times the limit | 25 times as fast | the system 50 % |",
+            "| grow | all points (zvf): n^1.50 | at most n^1.05 |",
+            "| ask | 2000 objects: 1.00 s, 2.0 times faster, 10.00 times the limit | 25 times as fast |",
             "| grow | all points, of 1: 1.00 ms |  | no target; TRX was not measured: no   wheel |",
             "| grow | all points, of 10: 31.6 ms |  | no target; TRX was not measured: no   wheel |"])
         self.assertIn("### Not judged", text)
@@ -126,27 +126,6 @@ class Pages(unittest.TestCase):
         self.assertIn('<polyline points="70.0,270.0 670.0,20.0"', svg)
         self.assertIn("all (zvf): n^1.00", svg)
         self.assertIsNone(benchmark_plots.lines({}, page.exponent, page.time))
-
-    def test_names_are_short(self):
-        for name, short in [("clear_page_erms", "clear_page_erms"), ("zvf_query::run::gather::rows::h0123456789abcdef", "run::gather::rows"),
-                            ("core::slice::sort<alloc::vec::Vec<u8>>::merge", "slice::sort::merge"),
-                            ("<zvf_store::Store as core::fmt::Debug>::fmt", "fmt::Debug::fmt")]:
-            self.assertEqual(benchmark_profiles.shorten(name), short)
-
-    def test_samples_become_words(self):
-        report = [" 40.25%\t 7:bench\t[k] copy_page_to_iter\t-", " 9.75%\t 7:bench\t[k] clear_page", "", "30.00%\t 7:bench\t[.] memcpy",
-                  "19.60%\t 7:bench\t[.] a::b::c::d::h0123456789abcdef", " 0.40%\t 7:bench\t[.] small", "# comment"]
-        self.assertEqual(benchmark_profiles.words({"Ok": {"process": 7, "report": report}}),
-                         "the system 50 % (`copy_page_to_iter` 40 %, `clear_page` 10 %); `memcpy` 30 %, `b::c::d` 20 %")
-        self.assertEqual(benchmark_profiles.words({"Ok": {"process": 7, "report": report[3:4]}}), "the system 0 %; `memcpy` 100 %")
-
-    def test_work_of_children_is_described_without_who_waits_for_them(self):
-        words = lambda shares: benchmark_profiles.describe(benchmark_profiles.of_work(shares, 1))
-        shares = [(60.0, 1, True, "read"), (15.0, 2, False, "sort"), (15.0, 3, False, "sort"), (10.0, 2, True, "read")]
-        self.assertEqual(words(shares), "the system 25 % (`read` 25 %); `sort` 75 %")
-        # Who waits to be asked has few.
-        shares = [(45.0, 1, False, "sort"), (45.0, 1, True, "read"), (10.0, 9, False, "wait")]
-        self.assertEqual(words(shares), "the system 50 % (`read` 50 %); `sort` 50 %")
 
 
 if __name__ == "__main__": unittest.main()

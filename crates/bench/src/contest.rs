@@ -5,7 +5,6 @@
 //! turns    one after the other, again and again, so that a slow moment of the machine meets all
 //! after    medians
 //! memory   zvf does it once more, in a process of its own that does nothing else
-//! profile  in a thorough run ours work on while a profiler listens
 //! ```
 //!
 //! A contender whose count differs from zvf's fails the workload. An absent contender is in the
@@ -17,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::limit;
 use crate::process::{processor_time, read_stats};
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
 
@@ -146,14 +145,11 @@ pub(crate) fn run_contest(
             }
         }
     }
-    let is_sampled = bench.turns > 0 && bench.is_thorough();
     for (contender, turns) in contenders.into_iter().zip(all_turns) {
-        let Contender { name, role, mut run, file } = contender;
-        let is_sampled = is_sampled && role.is_ours() && turns.is_ok();
-        let profile = is_sampled.then(|| profile::profile_work(bench.listening(), &mut run));
+        let Contender { name, role, file, .. } = contender;
         let result = turns.map(|turns| summarize_turns(turns[0], &turns[1..]));
         let stored = file.as_deref().and_then(limit::disk_size);
-        row.sides.push(Side { name, role, result, stored, profile });
+        row.sides.push(Side { name, role, result, stored });
     }
     if bench.turns > 0 {
         add_memory(part, &mut row)?;

@@ -13,7 +13,6 @@ mod limit;
 mod parts;
 mod peer;
 mod process;
-mod profile;
 mod pyramid;
 mod results;
 mod row;

@@ -174,11 +174,8 @@ mod tests {
     fn finish_sample(bench: &Bench) -> Value {
         let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };
         let turn = Turn { seconds: 0.1, count: Some(7), cost };
-        let side = |name: &str, result| Side {
-            stored: Some(3),
-            profile: Some(Err("no profile".to_owned())),
-            ..Side::new(name, Role::Zvf, result)
-        };
+        let side =
+            |name: &str, result| Side { stored: Some(3), ..Side::new(name, Role::Zvf, result) };
         let growth = Some(Growth { work: "a".to_owned(), amount: Amount::default() });
         let sides = vec![side("zvf", Ok(turn)), side("other", Err("no wheel".to_owned()))];
         let row =

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use zvf_store::IoStats;
 
-use crate::profile::Samples;
-
 /// Shorter work is repeated until this many seconds have passed, on all sides alike, so that clock
 /// resolution and cold caches do not decide.
 pub(crate) const ENOUGH: f64 = 0.02;
@@ -24,12 +22,6 @@ pub(crate) enum Role {
     Peer,
     /// The cost of the same bytes on this machine, without any library.
     Limit,
-}
-
-impl Role {
-    pub(crate) const fn is_ours(self) -> bool {
-        matches!(self, Self::Zvf | Self::Variant)
-    }
 }
 
 /// The result of one turn.
@@ -150,14 +142,12 @@ pub(crate) struct Side {
     pub(crate) result: Result<Turn, String>,
     /// The size of the queried file or folder.
     pub(crate) stored: Option<u64>,
-    /// The profile of zvf, if it was sampled, or why there is none.
-    pub(crate) profile: Option<Result<Samples, String>>,
 }
 
 impl Side {
     /// Creates a side of work that is done once.
     pub(crate) fn new(name: &str, role: Role, result: Result<Turn, String>) -> Self {
-        Self { name: name.to_owned(), role, result, stored: None, profile: None }
+        Self { name: name.to_owned(), role, result, stored: None }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The settings of a run, as the command line gives them, and its output places.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -79,17 +78,6 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Returns whether conditions are also run on ten times the points, and all workloads of zvf
-    /// are profiled.
-    pub(crate) fn is_thorough(&self) -> bool {
-        !self.quick && !self.alone
-    }
-
-    /// Returns the time for which each workload of zvf is profiled.
-    pub(crate) fn listening(&self) -> Duration {
-        Duration::from_millis(if self.quick { 500 } else { 1500 })
-    }
-
     /// Returns whether the workload of that name is selected.
     pub(crate) fn is_selected(&self, work: &str) -> bool {
         match &self.own {
@@ -100,9 +88,8 @@ impl Bench {
 
     /// Returns all settings that results depend on, as text.
     pub(crate) fn describe(&self) -> String {
-        let Self { scale, largest, turns, patience, place, quick, threads, .. } = self;
-        let is_thorough = self.is_thorough();
-        format!("{scale} {largest} {turns} {patience} {place:?} {quick} {is_thorough} {threads}")
+        let Self { scale, largest, turns, patience, place, quick, alone, threads, .. } = self;
+        format!("{scale} {largest} {turns} {patience} {place:?} {quick} {alone} {threads}")
     }
 
     /// Returns the output places: the requested ones, or else a memory file system, if there is

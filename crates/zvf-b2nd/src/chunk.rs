@@ -255,15 +255,6 @@ impl ChunkHeader {
         start..start.saturating_add(blocks.saturating_mul(4)) // less than 2^35
     }
 
-    /// Returns the range of block `j` in a raw copy, or `None` beyond the last or for other bodies.
-    #[must_use]
-    pub fn raw_block(&self, j: u32) -> Option<core::ops::Range<u64>> {
-        let len = self.block_len(j).filter(|_| self.body == Body::Raw)?;
-        let skipped = u64::from(j).checked_mul(self.blocksize().into())?;
-        let start = u64::from(self.header_len()).checked_add(skipped)?;
-        Some(start..start.checked_add(len.into())?)
-    }
-
     /// Lists readable properties that differ from the output of stock libraries.
     #[must_use]
     pub fn lints(&self) -> Lints {

@@ -175,36 +175,6 @@ impl Decoder {
         Ok(block.filter_block().shuffled_width(shuffle))
     }
 
-    /// Decodes block `j` from its own stored bytes; it must not need another block or a dictionary.
-    ///
-    /// # Errors
-    ///
-    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does
-    /// not exist, or it needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
-    pub fn decode_block(
-        &mut self,
-        layout: &Layout,
-        j: u32,
-        stored: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), BloscError> {
-        let header = layout.header();
-        let (Some(span), Some(len)) = (layout.span(j), header.block_len(j)) else {
-            return Err(refuse_block("a block of the chunk", j));
-        };
-        check_len(out, len.into())?;
-        if (header.needs_first_block() && j > 0) || layout.dictionary().is_some() {
-            return Err(refuse_block("a block that can be decoded by itself", j));
-        }
-        self.start(layout, &[])?;
-        let Self { buffers, codecs, item_size, .. } = self;
-        Block { layout, item_size: *item_size, j, start: span.start, stored, first: None }.decode(
-            codecs,
-            &mut buffers.filtered,
-            out,
-        )
-    }
-
     fn decode_blocks(
         &mut self,
         layout: &Layout,
@@ -235,8 +205,7 @@ impl Decoder {
         }
         let mut rest = out;
         for j in blocks {
-            let (before, len) =
-                layout.block(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;
+            let (before, len) = layout.block(j).ok_or_else(|| refuse_block(j))?;
             let block_range = part(&range, before, len);
             // The blocks cover the range, and `out` has its length.
             let (target, after) = rest.split_at_mut_checked(block_range.len()).unwrap_or_default();
@@ -365,12 +334,13 @@ fn stored_block<'a>(
     stored: &StoredParts<'a>,
     j: u32,
 ) -> Result<(u64, &'a [u8]), BloscError> {
-    let span = layout.span(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;
+    let span = layout.span(j).ok_or_else(|| refuse_block(j))?;
     Ok((span.start, stored.require_span(span)?))
 }
 
-fn refuse_block(rule: &'static str, j: u32) -> BloscError {
-    BloscError::request(Class::InvalidArgument, "block", Expected::Rule(rule), j)
+fn refuse_block(j: u32) -> BloscError {
+    let expected = Expected::Rule("a block of the chunk");
+    BloscError::request(Class::InvalidArgument, "block", expected, j)
 }
 
 /// Returns the bytes of a block of `len` bytes, `before` bytes into the chunk, that are in `range`.

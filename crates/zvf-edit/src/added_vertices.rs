@@ -19,13 +19,13 @@ use zvf_model::Kind;
 use crate::arrays::Chunk;
 use crate::changes::{Changes, read_blob};
 use crate::error::Result;
-use crate::geometry::{AddedPiece, Geometry};
+use crate::geometry::{Geometry, ObjectPiece};
 use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
 use crate::numbers::{End, FragmentNumbers, NONE, VERTEX_BYTES, Vid, vertex_number};
-use crate::rebuild::{ChunkPieces, RebuildResult, Tally};
+use crate::rebuild::{PieceVertices, RebuildResult, Tally};
 use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
@@ -101,14 +101,12 @@ impl Geometry {
             chunks.push(self.chunk_keys.number(&chunk));
         }
         let first = self.pieces.len();
-        let piece =
-            |chunk, starts_line| AddedPiece { object, chunk, starts_line, ..AddedPiece::default() };
         let mut pieces = vec![NONE; chunks.len()];
         if object != NONE && self.kind.is_chain() {
             for (at, chunk) in chunks.iter().enumerate() {
                 let starts_line = at > 0 && line_starts.binary_search(&at).is_ok();
                 if at == 0 || starts_line || chunks[at - 1] != *chunk {
-                    self.pieces.push(piece(*chunk, starts_line));
+                    self.pieces.push(ObjectPiece::new(object, *chunk, starts_line));
                 }
                 pieces[at] = index_u32(self.pieces.len() - 1);
             }
@@ -118,7 +116,8 @@ impl Geometry {
             sorted.dedup();
             let all: HashMap<u32, u32> = sorted.iter().copied().zip(index_u32(first)..).collect();
             pieces = chunks.iter().map(|chunk| all[chunk]).collect();
-            self.pieces.extend(sorted.into_iter().map(|chunk| piece(chunk, false)));
+            let piece = |chunk| ObjectPiece::new(object, chunk, false);
+            self.pieces.extend(sorted.into_iter().map(piece));
         }
         self.held.add((self.pieces.len() - first) * PIECE_BYTES)?;
         let mut added = self.added.take().unwrap_or_else(|| RowPages::new(size));
@@ -195,7 +194,7 @@ impl Geometry {
         self.extend_arrays(&keys)?;
         let keeps_moves = self.links.is_stored() || !list_coarser(&self.snap)?.is_empty();
         let size = HEAD_BYTES + self.row_size();
-        let (mut batch, mut pieces) = (BTreeSet::new(), BTreeMap::<u32, Vec<Vid>>::new());
+        let (mut batch, mut pieces) = (BTreeSet::new(), PieceVertices::new());
         for chunk in &chunks {
             for part in sorted.read(*chunk) {
                 let part = part?;
@@ -205,21 +204,27 @@ impl Geometry {
                     let mut rows = Vec::new();
                     run.iter().for_each(|row| rows.extend_from_slice(&row[HEAD_BYTES..]));
                     let new = self.add_rows(self.object_of(piece), &rows)?;
-                    pieces.entry(piece).or_default().extend(new);
+                    if piece != NONE {
+                        pieces.entry(piece).or_default().extend(new);
+                    }
                 }
             }
             self.load_chunk(*chunk)?;
             batch.insert(*chunk);
             if self.is_batch_full() || chunks.last() == Some(chunk) {
                 let batch = std::mem::take(&mut batch);
-                self.rebuild_batch(&batch, std::mem::take(&mut pieces), &mut numbers, tally)?;
+                let pieces = std::mem::take(&mut pieces);
+                // The objects are new: no fragment that is stored is theirs.
+                numbers.extend(self.rebuild_chunks(&batch, &BTreeSet::new(), &pieces, tally)?);
+                for column in &mut self.fragment_columns {
+                    // The rebuilt chunks have these values.
+                    column.data.retain(|(chunk, _), _| !batch.contains(chunk));
+                }
+                self.extend_box(tally);
                 for (chunk, key) in batch.iter().zip(self.chunk_keys_of(&batch)) {
                     if keeps_moves {
-                        let row_of = |v: Vid| match self.vertex[v].place {
-                            (NONE, _) => NONE,
-                            (_, row) => row,
-                        };
-                        let rows = self.chunks[chunk].rows.clone().map(row_of).collect();
+                        let rows = self.chunks[chunk].rows.clone();
+                        let rows = rows.map(|v| self.vertex[v].place.1).collect();
                         result.moves.insert(key.clone(), rows);
                     }
                     result.chunks.insert(key);
@@ -235,40 +240,6 @@ impl Geometry {
         !self.has_objects || self.vertex.list.len() >= MAX_BATCH_VERTICES
     }
 
-    /// Rebuilds chunks with the vertices of added pieces. Adds to `numbers` the fragments of other
-    /// objects that got other numbers.
-    fn rebuild_batch(
-        &mut self,
-        batch: &BTreeSet<u32>,
-        pieces: BTreeMap<u32, Vec<Vid>>,
-        numbers: &mut FragmentNumbers,
-        tally: &mut Tally,
-    ) -> Result<()> {
-        let mut by_chunk = ChunkPieces::new();
-        for (number, vertices) in pieces.iter().filter(|(piece, _)| **piece != NONE) {
-            let number = usize_from_u32(*number);
-            let piece = &mut self.pieces[number];
-            piece.count = index_u32(vertices.len());
-            by_chunk.entry(piece.chunk).or_default().push((piece.object, number, vertices));
-        }
-        // The objects are new: no fragment that is stored is theirs.
-        for number in self.rebuild_chunks(batch, &HashSet::new(), &by_chunk, tally)? {
-            if number.piece != NONE {
-                let first = pieces[&number.piece][0];
-                let piece = &mut self.pieces[usize_from_u32(number.piece)];
-                (piece.fragment, piece.row) = (number.new, self.vertex[first].place.1);
-            } else if number.old != number.new {
-                numbers.push(number);
-            }
-        }
-        for column in &mut self.fragment_columns {
-            // The rebuilt chunks have these values.
-            column.data.retain(|(chunk, _), _| !batch.contains(chunk));
-        }
-        self.extend_box(tally);
-        Ok(())
-    }
-
     /// Forgets all vertices. Their changes are staged.
     pub(crate) fn forget_vertices(&mut self) {
         self.held.release(self.vertex.list.len() * (self.position_size() + VERTEX_BYTES));
@@ -281,44 +252,46 @@ impl Geometry {
         }
     }
 
-    /// Writes the links between added pieces, and the links of moved rows, few cells at a time.
+    /// Writes the links between the first `added` pieces, and the links of moved rows, few cells at a time.
     /// Links of rows that a vacuum removed are dropped.
     pub(crate) fn write_moved_links(
         &self,
         family: &mut LinkFamily,
+        added: usize,
         rebuilt: &RebuildResult,
     ) -> Result<()> {
         let end =
-            |piece: &AddedPiece, row: u32| (self.chunk_keys[piece.chunk].clone(), u64::from(row));
+            |piece: &ObjectPiece, row: u32| (self.chunk_keys[piece.chunk].clone(), u64::from(row));
+        let pieces = &self.pieces[..added];
         let ends = |at: u32| {
-            let [a, b] = [0, 1].map(|n| &self.pieces[usize_from_u32(at) + n]);
+            let [a, b] = [0, 1].map(|n| &pieces[usize_from_u32(at) + n]);
             [end(a, a.row + a.count - 1), end(b, b.row)]
         };
         let mut cells: BTreeMap<(String, Chunk), Vec<u32>> = BTreeMap::new();
         for cell in family.cells_naming(&rebuilt.chunks, &|_| true)? {
             cells.insert(cell, Vec::new());
         }
-        for (at, pair) in (0_u32..).zip(self.pieces.windows(2)) {
+        for (at, pair) in (0_u32..).zip(pieces.windows(2)) {
             if self.kind.is_chain() && pair[0].object == pair[1].object && !pair[1].starts_line {
                 let (cell, _) = family.placement(&ends(at))?;
                 cells.entry(cell).or_default().push(at);
             }
         }
+        let blank = family.blank_values();
         // A link may belong to another cell than its own, of another batch: then there is one.
         for most in [MAX_BATCH_LINKS, usize::MAX] {
             (family.written, family.has_strays) = ((0, 0), false); // it begins again
             for ((offsets, source), links) in &cells {
                 family.load_cell(offsets, source, &|_| true, &mut |chunk, row| {
                     let end = moved_end(&self.path, &rebuilt.moves, chunk, row)?;
-                    if matches!(end, End::Removed) && !self.pieces.is_empty() {
+                    if matches!(end, End::Removed) && !pieces.is_empty() {
                         return Err(loose_end_error(&self.path));
                     }
                     Ok(end)
                 })?;
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));
-                    let values = family.columns.iter().map(|column| column.fill.as_slice());
-                    family.records.push(ends, (NONE, 0), values)?;
+                    family.records.push(ends, (NONE, 0), blank.iter().map(Vec::as_slice))?;
                 }
                 if family.records.numbers().len() >= most {
                     family.write_cells(&self.vertices, &|_| Ok(None))?;
@@ -401,7 +374,7 @@ impl Geometry {
 }
 
 /// Bytes of a piece, with its fragment in a manifest and its link to the next piece.
-const PIECE_BYTES: usize = size_of::<AddedPiece>() + 64;
+const PIECE_BYTES: usize = size_of::<ObjectPiece>() + 64;
 /// Bytes of the chunk and the piece in front of an added row.
 const HEAD_BYTES: usize = 2 * size_of::<u32>();
 /// Bytes of the chunk, the number and the rows of a fragment in front of its sorted rows.

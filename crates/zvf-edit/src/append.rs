@@ -14,6 +14,7 @@ use zvf_model::{Batch, Column, Field, Kind};
 
 use crate::added_vertices::SortedParts;
 use crate::error::{EditError, OrFail, Result, fail, refused};
+use crate::memory::HeldMemory;
 use crate::new_rows::{Fields, NewRows};
 use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
@@ -74,7 +75,8 @@ impl Transaction {
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let with_objects = self.kinds[kind].has_objects || kind_type != Kind::PointCloud;
-        let mut contents = FileContents::new(file, kind_type, with_objects);
+        let held = HeldMemory::new(&self.snap.journal.place.memory);
+        let mut contents = FileContents::new(file, kind_type, with_objects, held);
         let mut done = OperationResult::default();
         for piece in reader {
             let (piece, mut rows) = (piece.map_err(fault)?, NewRows::default());
@@ -118,17 +120,20 @@ impl Transaction {
             done.ids.extend(id);
             new_vertices.insert(owner, vertices);
         }
-        let vertex = |number: &usize| {
-            let (owner, n) = place.get(*number)?;
+        let vertex = |number: &u32| {
+            let (owner, n) = place.get(num::usize_from_u32(*number))?;
             new_vertices.get(owner)?.get(*n).copied()
         };
-        for (ends, values) in links {
-            let ends: Option<Vec<Vid>> = ends.iter().map(vertex).collect();
-            let ends =
-                ends.or_refused(|| format!("{file}: an element names a vertex that is not there"))?;
-            let attributes: Fields =
-                values.into_iter().map(|(name, value)| (name, json!([value]))).collect();
-            self.add_records(kind, vec![ends], (!attributes.is_empty()).then_some(&attributes))?;
+        for (width, ends, fields) in links {
+            for (n, ends) in ends.chunks_exact(width.max(1)).enumerate() {
+                let ends: Option<Vec<Vid>> = ends.iter().map(vertex).collect();
+                let ends = ends.or_refused(|| {
+                    format!("{file}: an element names a vertex that is not there")
+                })?;
+                let values = named_values(file, &fields, n)?.into_iter();
+                let values: Fields = values.map(|(name, value)| (name, json!([value]))).collect();
+                self.add_records(kind, vec![ends], (!values.is_empty()).then_some(&values))?;
+            }
         }
         Ok(done)
     }
@@ -171,8 +176,9 @@ impl Transaction {
     }
 }
 
-/// A link of a file: the vertices that it joins, by their index in the file, and its values by column.
-type LinkRow = (Vec<usize>, Vec<(String, Json)>);
+/// Links of a file: the number of ends of each, the vertices at these by their index in the file,
+/// and the values.
+type LinkRows = (usize, Vec<u32>, Vec<Field>);
 
 fn id_overflow(file: &str, id: i64) -> EditError {
     let text = format!("{file}: object {id}: there is no id of 64 bits above those of the store");
@@ -194,14 +200,16 @@ struct FileContents<'a> {
     numbered: u32,
     /// Of kinds with links: the owner of each vertex, and the index of the vertex within the owner.
     place: Vec<(Option<i64>, usize)>,
-    links: Vec<LinkRow>,
+    links: Vec<LinkRows>,
+    /// The memory of both.
+    held: HeldMemory,
 }
 
 impl<'a> FileContents<'a> {
-    fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
+    fn new(file: &'a str, kind: Kind, with_objects: bool, held: HeldMemory) -> Self {
         let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (rows, count, numbered) = (SortedParts::default(), 0, 0);
-        Self { file, kind, with_objects, objects, rows, count, numbered, place, links }
+        Self { file, kind, with_objects, objects, rows, count, numbered, place, links, held }
     }
 
     /// Takes a piece, whose vertices are encoded as `rows`.
@@ -209,11 +217,8 @@ impl<'a> FileContents<'a> {
         match piece {
             Piece::Vertices(batch) => self.take_vertices(&batch, rows),
             Piece::Elements { rows, fields } => {
-                for n in 0..rows.len() {
-                    let ends = self.element_ends(&rows, n)?;
-                    self.links.push((ends, named_values(self.file, &fields, n)?));
-                }
-                Ok(())
+                let ends = self.element_ends(&rows)?;
+                self.take_links((num::usize_from_u32(rows.width()), ends, fields))
             }
             Piece::Objects { ids, fields } => {
                 for (n, id) in ids.iter().enumerate() {
@@ -229,10 +234,20 @@ impl<'a> FileContents<'a> {
         }
     }
 
+    fn take_links(&mut self, links: LinkRows) -> Result<()> {
+        let (_, ends, fields) = &links;
+        self.held.add(ends.len() * size_of::<u32>() * (1 + fields.len()))?;
+        self.links.push(links);
+        Ok(())
+    }
+
     fn take_vertices(&mut self, batch: &Batch, rows: &NewRows) -> Result<()> {
         let base = self.count;
         self.count += rows.count;
         vertex_number(self.count)?;
+        if self.kind.has_links() {
+            self.held.add(rows.count * size_of::<(Option<i64>, usize)>())?;
+        }
         let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
         let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
         let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
@@ -253,21 +268,23 @@ impl<'a> FileContents<'a> {
             self.rows.push(*number, row);
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
-        for (n, ends) in elements.iter().enumerate() {
-            let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
-            if self.kind == Kind::Skeleton {
-                let ((owner, child), (parent_owner, parent)) =
-                    (self.place[ends[0]], self.place[ends[1]]);
-                if owner != parent_owner {
-                    return refused(format!(
-                        "{}: an edge joins vertices of different objects, which trees do not have",
-                        self.file
-                    ));
-                }
-                self.objects.entry(owner).or_default().parents.insert(child, parent);
-            } else {
-                self.links.push((ends, named_values(self.file, elements.fields(), n)?));
+        if self.kind != Kind::Skeleton {
+            // Each is below `count`.
+            let ends: Vec<u32> =
+                elements.iter().flatten().map(|i| num::index_u32(base + i)).collect();
+            let width = ends.len() / elements.len().max(1);
+            return self.take_links((width, ends, elements.fields().to_vec()));
+        }
+        for ends in elements.iter() {
+            let [(owner, child), (parent_owner, parent)] =
+                [0, 1].map(|n| self.place[base + ends[n]]);
+            if owner != parent_owner {
+                return refused(format!(
+                    "{}: an edge joins vertices of different objects, which trees do not have",
+                    self.file
+                ));
             }
+            self.objects.entry(owner).or_default().parents.insert(child, parent);
         }
         Ok(())
     }
@@ -302,11 +319,12 @@ impl<'a> FileContents<'a> {
         Ok(owners)
     }
 
-    /// Returns the vertices of an element, by their index in the file.
-    fn element_ends(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
-        let end = |c: usize| {
-            let found = rows.value(n, c);
-            let number = found.as_i128().and_then(|number| usize::try_from(number).ok());
+    /// Returns the vertices of elements one after the other, by their index in the file.
+    fn element_ends(&self, rows: &Column) -> Result<Vec<u32>> {
+        let width = num::usize_from_u32(rows.width());
+        let end = |at: usize| {
+            let (n, found) = (at / width, rows.value(at / width, at % width));
+            let number = found.as_i128().and_then(|number| u32::try_from(number).ok());
             number.or_refused(|| {
                 format!(
                     "{}: element {n}: expected the number of a vertex, found {}",
@@ -315,7 +333,7 @@ impl<'a> FileContents<'a> {
                 )
             })
         };
-        (0..num::usize_from_u32(rows.width())).map(end).collect()
+        (0..rows.len() * width).map(end).collect()
     }
 }
 
@@ -356,13 +374,20 @@ mod tests {
     use super::*;
 
     /// Adds one element with two ends to the contents of a file, and returns its ends.
-    fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
+    fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<u32>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
-        let mut contents = FileContents::new("a.npz", Kind::Graph, true);
+        let mut contents = FileContents::new("a.npz", Kind::Graph, true, within(8));
         let result =
             contents.take_piece(Piece::Elements { rows, fields: Vec::new() }, &NewRows::default());
         result.map_err(|error| error.message)?;
-        Ok(contents.links.remove(0).0)
+        // The memory of another one is counted as well.
+        let error = contents.take_links((2, vec![0, 1], Vec::new())).unwrap_err();
+        assert_eq!(error.class, Class::LimitExceeded);
+        Ok(contents.links.remove(0).1)
+    }
+
+    fn within(bytes: u64) -> HeldMemory {
+        HeldMemory::new(&crate::memory::MemoryLimit::new(bytes))
     }
 
     #[test]
@@ -371,13 +396,12 @@ mod tests {
             Err(format!("a.npz: element 0: expected the number of a vertex, found {found}"))
         };
         let int = |a: i64, b: i64| append_element(Dtype::INT64, [a, b].map(i64::to_le_bytes));
-        assert_eq!(int(0, (1 << 60) + 1), Ok(vec![0, (1 << 60) + 1]));
+        assert_eq!(int(0, (1 << 31) + 1), Ok(vec![0, (1 << 31) + 1]));
+        assert_eq!(int(0, (1 << 60) + 1), expected_error("1152921504606846977"));
         assert_eq!(int(3, -1), expected_error("-1"));
         let float = Dtype { kind: DtypeKind::Float, ..Dtype::INT64 };
-        assert_eq!(
-            append_element(float, [1.0, f64::NAN].map(f64::to_le_bytes)),
-            expected_error("1.0")
-        );
+        let row = append_element(float, [1.0, f64::NAN].map(f64::to_le_bytes));
+        assert_eq!(row, expected_error("1.0"));
         let unsigned = Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 };
         let row = append_element(unsigned, [7_u64, 9].map(u64::to_le_bytes));
         assert_eq!(row, Ok(vec![7, 9]));
@@ -390,12 +414,10 @@ mod tests {
         let owners = [4, 5].map(|id| Some(zvf_model::ObjectId(id))).to_vec();
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
-        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
+        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true, within(100));
         let rows = NewRows { count: 2, bytes: vec![0; 16] };
         let error = contents.take_vertices(&batch, &rows).unwrap_err();
-        assert_eq!(
-            error.message,
-            "a.swc: an edge joins vertices of different objects, which trees do not have"
-        );
+        let text = "a.swc: an edge joins vertices of different objects, which trees do not have";
+        assert_eq!(error.message, text);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_publish::TargetLock;
 use zvf_store::record::{CommitRecord, RECENT_COMMITS, RecordKey};
 
 use crate::changes::Blob;
@@ -18,17 +19,12 @@ use crate::journal::{Journal, LOCK_TIMEOUT, Staged, log_key, numbered_key};
 use crate::medium::{PreparedFiles, PutRequest};
 
 /// The keys that later records write.
+#[derive(Default)]
 struct LaterKeys {
     /// The last number that was read.
     last_seq: u64,
     /// The keys, each with the last record that writes it.
     seqs: HashMap<String, u64>,
-}
-
-impl LaterKeys {
-    fn after(seq: u64) -> Self {
-        Self { last_seq: seq, seqs: HashMap::new() }
-    }
 }
 
 impl Journal {
@@ -44,7 +40,8 @@ impl Journal {
         }
         // The records before it were applied when its transaction began.
         let head = record.seq;
-        self.apply(&record, head, (&[], &mut LaterKeys::after(head)), Some(staged))?;
+        let later = &mut LaterKeys { last_seq: head, ..LaterKeys::default() };
+        self.apply(&record, head, (&[], later), Some(staged))?;
         Ok(head)
     }
 
@@ -65,7 +62,14 @@ impl Journal {
         let (head, pending) =
             if self.side.is_folder() { self.log_and_pending()? } else { (head, pending) };
         let Some(first) = pending.first() else { return Ok(head) };
-        let mut later = LaterKeys::after(*first);
+        if *first == 1
+            && new_commit.is_none()
+            && let Some(folder) = self.store.folder()
+        {
+            // A writer that was killed after its first commit left its lock; the next one removes it.
+            drop(TargetLock::acquire(folder.disk(), folder.root()));
+        }
+        let mut later = LaterKeys { last_seq: *first, ..LaterKeys::default() };
         for seq in &pending {
             let others = (pending.as_slice(), &mut later);
             if let Some((record, staged)) = new_commit.take_if(|(record, _)| record.seq == *seq) {

@@ -20,7 +20,7 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::changes::{Blob, Changes, read_blob};
-use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
+use crate::error::{At, OrFail, Result, fail, unsupported};
 use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key};
 
@@ -296,15 +296,11 @@ impl CellArray {
         let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
         let (file, place) = self.locate(chunk, origin)?;
         let key = cell_key(&self.path, &file);
-        let cell = self.coding.open_file(&self.snap, &key)?.swap_remove(place).ok_or_else(|| {
-            let key = match self.coding.shard {
-                Some(_) => format!("{key}, {}", chunk_text(chunk)),
-                None => key.clone(),
-            };
-            let text = format!(
-                "{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\""
-            );
-            EditError::new(Class::NotFound, text)
+        let cell = self.coding.open_file(&self.snap, &key)?.swap_remove(place);
+        let cell = cell.or_fail(Class::NotFound, || {
+            let chunk = self.coding.shard.as_ref().map(|_| format!(", {}", chunk_text(chunk)));
+            let (chunk, why) = (chunk.unwrap_or_default(), "but nothing is stored");
+            format!("{key}{chunk}: nonempty_chunks names the chunk, {why}; run \"zvf repair\"")
         })?;
         let plain = self.coding.unpack(cell.read()?);
         let plain = if self.coding.shard.is_some() { plain? } else { plain.at(&key)? };

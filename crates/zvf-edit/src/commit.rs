@@ -1,5 +1,6 @@
 //! Commits transactions and changes, and reports what was committed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -235,7 +236,7 @@ fn commit_changes(
             return not_committed.map(|_lost| None);
         }
     }
-    drop(staging); // from now on the record protects the staged files
+    drop((staging, first)); // from now on the record protects the staged files and the folder
     let late = match journal
         .apply_record(CommitRecord::new(head, &txid, staged.keys.clone()), staged)
     {
@@ -392,26 +393,19 @@ fn repeat_after_conflict(
     let mut new = Transaction::begin(journal)?;
     new.folder.clone_from(&old.folder);
     check_head(options, new.snap.head)?;
-    let mut conflicts = Vec::new();
+    let items = old.read_items.iter().chain(&old.written_items);
+    let items = items.filter(|item| old.is_lasting(item)).map(String::as_str).collect();
+    let mut conflicts = BTreeSet::new();
     for seq in old.snap.head + 1..=new.snap.head {
         let record = need_listed(&log_key(seq), journal.read_record(seq)?)?;
         let written: Option<Vec<String>> =
             serde_json::from_value(record.body()?["written"].take())?;
         // A commit that does not say what it wrote may have written anything.
-        for item in written.unwrap_or_else(|| vec![EVERY_ITEM.to_owned()]) {
-            if old
-                .read_items
-                .iter()
-                .chain(&old.written_items)
-                .filter(|old_item| old.is_lasting(old_item))
-                .any(|old_item| items_conflict(old_item, &item))
-                && !conflicts.contains(&item)
-            {
-                conflicts.push(item);
-            }
-        }
+        let written = written.unwrap_or_else(|| vec![EVERY_ITEM.to_owned()]).into_iter();
+        conflicts.extend(written.filter(|item| conflicts_with(&items, item)));
     }
     if !conflicts.is_empty() {
+        let conflicts = conflicts.into_iter().collect();
         return Err(EditError::conflict("another commit changed the same", conflicts));
     }
     new.replayed_rows = Some(old.named_rows.clone());
@@ -430,15 +424,18 @@ fn repeat_after_conflict(
     Ok(new)
 }
 
-/// Returns whether two items are equal, or are a group and one of its members, or `b` is everything.
-fn items_conflict(a: &str, b: &str) -> bool {
-    let inside = |group: &str, member: &str| {
-        let number = group.strip_prefix("group:");
-        number
-            .zip(member.strip_prefix("member:"))
-            .is_some_and(|(number, member)| member.split(':').next() == Some(number))
-    };
-    a == b || b == EVERY_ITEM || inside(a, b) || inside(b, a)
+/// Returns whether `item` is one of these items or everything, or a group and one of them its member, or the reverse.
+fn conflicts_with(items: &BTreeSet<&str>, item: &str) -> bool {
+    if item == EVERY_ITEM || items.contains(item) {
+        return true;
+    }
+    if let Some(number) = item.strip_prefix("group:") {
+        let members = format!("member:{number}:");
+        let first = items.range(members.as_str()..).next();
+        return first.is_some_and(|found| found.starts_with(&members));
+    }
+    let number = item.strip_prefix("member:").and_then(|rest| rest.split(':').next());
+    number.is_some_and(|number| items.contains(format!("group:{number}").as_str()))
 }
 
 impl Transaction {

@@ -39,9 +39,8 @@ impl DenseArray {
             DataTypeKind::PaddedBytes(size) => u32::try_from(*size).ok().map(Scalar::bytes),
             DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => None,
         };
-        let scalar = scalar.ok_or_else(|| {
-            let data_type = &stored.doc["data_type"];
-            EditError::unsupported(format!("{path}: columns of {data_type} are not edited"))
+        let scalar = scalar.or_unsupported(|| {
+            format!("{path}: columns of {} are not edited", stored.doc["data_type"])
         })?;
         // The second dimension, where there is one.
         let width = match parsed.shape[..] {
@@ -314,11 +313,9 @@ impl RowChunks {
         let number = |sizes: &[u64]| sizes.first().copied().and_then(checked_usize);
         let chunk_rows = number(parsed.inner_chunk_shape()).filter(|rows| *rows > 0);
         let both = number(&parsed.shape).zip(chunk_rows);
-        let (count, chunk_rows) = both.ok_or_else(|| {
+        let (count, chunk_rows) = both.or_fail(Class::BadShape, || {
             let (shape, chunk) = (&parsed.shape, &parsed.chunk_shape);
-            let text =
-                format!("{path}: expected rows in chunks, found shape {shape:?} in {chunk:?}");
-            EditError::new(Class::BadShape, text)
+            format!("{path}: expected rows in chunks, found shape {shape:?} in {chunk:?}")
         })?;
         let (path, is_new, changed) = (path.to_owned(), false, false);
         Ok((Self { path, doc, coding, chunk_rows, is_new, changed }, count))

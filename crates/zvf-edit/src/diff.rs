@@ -325,7 +325,7 @@ fn group_differences(old: &Transaction, new: &Transaction) -> Json {
     type Groups = BTreeMap<String, BTreeSet<i64>>;
     let groups = |side: &Transaction| -> Groups {
         let group = |(number, group): (usize, &Group)| {
-            (side.groups.name(number), group.members.iter().copied().collect())
+            (side.groups.name(number), group.members().collect())
         };
         side.groups.list.iter().enumerate().map(group).collect()
     };

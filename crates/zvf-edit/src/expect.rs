@@ -144,7 +144,7 @@ impl Transaction {
         let Some(group) = found else { return Ok(OperationResult::default()) };
         self.read_items.insert(format!("group:{group}"));
         if let Some(mut members) = expect.members.clone() {
-            let mut found = self.groups.list[group].members.clone();
+            let mut found = Vec::from_iter(self.groups.list[group].members());
             found.sort_unstable();
             members.sort_unstable();
             check(found == members, || {

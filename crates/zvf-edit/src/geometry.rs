@@ -22,9 +22,9 @@ use crate::error::{At, OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, columns_path, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::memory::HeldMemory;
-use crate::numbers::FragmentOwners;
 use crate::numbers::{
-    ChunkKeys, NONE, VERTEX_BYTES, Vertex, VertexLists, Vertices, Vid, vertex_number,
+    ChunkKeys, FragmentOwners, NONE, VERTEX_BYTES, Vertex, VertexLists, Vertices, Vid,
+    vertex_number,
 };
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
@@ -40,17 +40,24 @@ pub(crate) struct ChunkState {
     pub(crate) fragments: VertexLists,
 }
 
-/// A piece of an added object: its vertices that become one fragment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AddedPiece {
+/// A piece of an added or changed object: its vertices that become one fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectPiece {
     pub(crate) object: u32,
     pub(crate) chunk: u32,
     /// Whether another line of the object starts with it.
     pub(crate) starts_line: bool,
-    /// Once its chunk is rebuilt: the number of its fragment, its first row, and the count of rows.
+    /// The number of its fragment, `NONE` until its chunk is rebuilt, with its first row there and
+    /// the count of its rows.
     pub(crate) fragment: u32,
     pub(crate) row: u32,
     pub(crate) count: u32,
+}
+
+impl ObjectPiece {
+    pub(crate) const fn new(object: u32, chunk: u32, starts_line: bool) -> Self {
+        Self { object, chunk, starts_line, fragment: NONE, row: 0, count: 0 }
+    }
 }
 
 /// One kind of a store.
@@ -84,8 +91,9 @@ pub(crate) struct Geometry {
 
     /// Vertices that were added and have no numbers yet: chunk, piece, position and values of each.
     pub(crate) added: Option<RowPages>,
-    /// The pieces of added objects whose vertices have no numbers.
-    pub(crate) pieces: Vec<AddedPiece>,
+    /// The pieces of added objects whose vertices have no numbers. The commit appends those of
+    /// changed objects.
+    pub(crate) pieces: Vec<ObjectPiece>,
     pub(crate) positions: Vec<u8>,
     pub(crate) vertex: Vertices,
     pub(crate) changed_chunks: HashSet<u32>,
@@ -281,7 +289,7 @@ impl Geometry {
         self.held.add(position.len() + VERTEX_BYTES)?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
-        let (chunk, home) = (self.chunk_keys.number(&chunk), (NONE, 0));
+        let (chunk, home) = (self.chunk_keys.number(&chunk), (NONE, NONE));
         let (parent, alive, existed) = (NONE, true, false);
         self.vertex.list.push(Vertex { place: home, home, chunk, owner, parent, alive, existed });
         if owner == NONE {
@@ -336,34 +344,25 @@ impl Geometry {
         (object < self.objects.count).then(|| self.objects.id(object))
     }
 
-    /// Returns of each piece of an object whether another line starts with it.
-    pub(crate) fn starting_pieces(&self, pieces: &[(u32, Vec<Vid>)]) -> Vec<bool> {
-        let mut last = None;
-        let starts = pieces.iter().map(|(_, vertices)| {
-            let line = vertices.iter().find_map(|v| self.line_of.get(v)).or(last);
-            std::mem::replace(&mut last, line).is_some_and(|before| Some(before) != line)
-        });
-        starts.collect()
-    }
-
     /// Returns the vertices of an object in order; none for an unknown number.
     pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
     }
 
-    /// Returns the fragments that the vertices of an object form after the edit, each with its chunk.
-    pub(crate) fn pieces(&self, object: u32) -> Vec<(u32, Vec<Vid>)> {
+    /// Returns the fragments that the vertices of an object form after the edit: whether another
+    /// line starts with it, and its chunk and vertices.
+    pub(crate) fn pieces(&self, object: u32) -> Vec<(bool, (u32, Vec<Vid>))> {
         let Some(state) = self.object(object) else { return Vec::new() };
         if self.kind.is_chain() {
-            let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
+            let mut runs: Vec<(bool, (u32, Vec<Vid>))> = Vec::new();
             let mut line = None;
             for v in &state.vertices {
                 let (chunk, before) = (self.vertex[*v].chunk, line);
                 line = self.line_of.get(v).or(line);
                 let continues = before.is_none() || before == line;
                 match runs.last_mut() {
-                    Some((last, run)) if *last == chunk && continues => run.push(*v),
-                    _ => runs.push((chunk, vec![*v])),
+                    Some((_, (last, run))) if *last == chunk && continues => run.push(*v),
+                    _ => runs.push((!continues, (chunk, vec![*v]))),
                 }
             }
             return runs;
@@ -380,14 +379,12 @@ impl Geometry {
             let key = if stays { row as usize } else { place };
             by_chunk.entry(chunk).or_default().push((!stays, key, *v));
         }
-        let mut pieces: Vec<(u32, Vec<Vid>)> = by_chunk
-            .into_iter()
-            .map(|(chunk, mut list)| {
-                list.sort_unstable();
-                (chunk, list.into_iter().map(|(_, _, v)| v).collect())
-            })
-            .collect();
-        pieces.sort_by_key(|(chunk, _)| &self.chunk_keys[*chunk]);
+        let pieces = by_chunk.into_iter().map(|(chunk, mut list)| {
+            list.sort_unstable();
+            (false, (chunk, list.into_iter().map(|(_, _, v)| v).collect()))
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        pieces.sort_by_key(|(_, (chunk, _))| &self.chunk_keys[*chunk]);
         pieces
     }
 }

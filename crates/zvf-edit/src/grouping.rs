@@ -6,7 +6,6 @@ use serde_json::{Value as Json, json};
 use zvf_metadata::DtypeKind;
 
 use crate::error::{Result, missing_value_error, refused};
-use crate::groups::Group;
 use crate::new_rows::Fields;
 use crate::stored_column::need_mut;
 use crate::transaction::{OperationResult, Transaction};
@@ -15,7 +14,7 @@ impl Transaction {
     /// Adds an object to a group.
     pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
         self.read_object(id);
-        let joined = self.groups.add_member(group, id);
+        let joined = self.groups.set_member(group, id, true);
         // The number of a new group is final only after the commit.
         if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {
             self.written_items.insert(format!("member:{group}:{id}"));
@@ -24,7 +23,7 @@ impl Transaction {
     }
 
     pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
-        let was_member = self.groups.remove_member(group, id);
+        let was_member = self.groups.set_member(group, id, false);
         if was_member && group < self.groups.count_before {
             self.written_items.insert(format!("member:{group}:{id}"));
         }
@@ -36,7 +35,8 @@ impl Transaction {
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
             let column = need_mut(&mut self.groups.columns, name, "groups")?;
-            let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
+            let absent = column.can_be_absent().then(|| column.ty.sentinel());
+            let row = column.ty.encode_or(absent.as_deref(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {
                 column.array.set_row(group, &row);
@@ -93,7 +93,7 @@ impl Transaction {
                 self.need_object(*id)?;
             }
             let new_members: HashSet<i64> = set.iter().copied().collect();
-            for id in self.groups.list[group].members.clone() {
+            for id in Vec::from_iter(self.groups.list[group].members()) {
                 if !new_members.contains(&id) {
                     changed += usize::from(self.leave_group(group, id));
                 }
@@ -140,9 +140,8 @@ impl Transaction {
     pub(crate) fn remove_group(&mut self, group: &Json) -> Result<OperationResult> {
         let group = self.groups.need_group(group)?;
         self.written_items.insert(format!("group:{group}"));
-        let before = self.groups.list[group].clone();
-        self.groups.list[group] = Group::default();
-        let changed = before != Group::default();
+        let before = std::mem::take(&mut self.groups.list[group]);
+        let changed = before.name.is_some() || before.members().next().is_some();
         self.groups.changed |= changed;
         for column in &mut self.groups.columns {
             let row = column.ty.sentinel();

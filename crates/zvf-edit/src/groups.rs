@@ -1,7 +1,9 @@
 //! Groups of objects: names, members and columns, stored at level 0 and held in memory.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use rustc_hash::FxHashSet;
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, GroupsAttrs as GroupsDoc};
@@ -52,10 +54,47 @@ pub(crate) struct Groups {
 }
 
 /// One group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) name: Option<String>,
-    pub(crate) members: Vec<i64>,
+    /// Its members in the order in which they joined, and ids that left.
+    listed: Vec<i64>,
+    /// The ids of its members, once it is asked for one.
+    ids: OnceCell<FxHashSet<i64>>,
+}
+
+impl Group {
+    fn new(name: Option<String>, listed: Vec<i64>) -> Self {
+        Self { name, listed, ..Self::default() }
+    }
+
+    /// Returns the members in the order in which they joined.
+    pub(crate) fn members(&self) -> impl Iterator<Item = i64> {
+        let ids = self.ids.get().filter(|ids| ids.len() < self.listed.len());
+        self.listed.iter().copied().filter(move |id| ids.is_none_or(|ids| ids.contains(id)))
+    }
+
+    fn has_member(&self, id: i64) -> bool {
+        self.ids.get_or_init(|| self.listed.iter().copied().collect()).contains(&id)
+    }
+
+    /// Adds or removes a member. Returns whether it was none, or one.
+    fn set_member(&mut self, id: i64, joins: bool) -> bool {
+        let is_other = self.has_member(id) != joins;
+        let mut ids = self.ids.take().unwrap_or_default(); // there since it was asked
+        if is_other && joins {
+            // One that left and joins again is the last.
+            if ids.len() < self.listed.len() {
+                self.listed.retain(|listed| ids.contains(listed));
+            }
+            self.listed.push(id);
+            ids.insert(id);
+        } else if !joins {
+            ids.remove(&id);
+        }
+        self.ids = ids.into();
+        is_other
+    }
 }
 
 impl Groups {
@@ -75,7 +114,7 @@ impl Groups {
                     Some(range) => range_members(range)?,
                     None => read_members(number, row)?,
                 };
-                list.push(Group { name: name.cloned(), members });
+                list.push(Group::new(name.cloned(), members));
             }
         }
         let columns = open_row_columns(snap, GROUP_COLUMNS_PATH, |_name| true)?;
@@ -103,7 +142,7 @@ impl Groups {
 
     /// Adds a group without members, and returns its number.
     pub(crate) fn push_group(&mut self, name: Option<String>) -> usize {
-        self.list.push(Group { name, members: Vec::new() });
+        self.list.push(Group::new(name, Vec::new()));
         for column in &mut self.columns {
             let row = column.ty.sentinel();
             let at = column.array.len();
@@ -114,39 +153,26 @@ impl Groups {
         self.list.len() - 1
     }
 
-    /// Adds a member. Returns whether it is new.
-    pub(crate) fn add_member(&mut self, group: usize, id: i64) -> bool {
-        let members = &mut self.list[group].members;
-        if members.contains(&id) {
-            return false;
-        }
-        members.push(id);
-        self.changed = true;
-        true
-    }
-
-    /// Removes a member. Returns whether it existed.
-    pub(crate) fn remove_member(&mut self, group: usize, id: i64) -> bool {
-        let members = &mut self.list[group].members;
-        let before = members.len();
-        members.retain(|member| *member != id);
-        self.changed |= members.len() != before;
-        members.len() != before
+    /// Adds or removes a member. Returns whether it was none, or one.
+    pub(crate) fn set_member(&mut self, group: usize, id: i64, joins: bool) -> bool {
+        let is_other = self.list[group].set_member(id, joins);
+        self.changed |= is_other;
+        is_other
     }
 
     /// Maps the ids of members by `new`, and removes members without a new id.
     pub(crate) fn renumber(&mut self, new: &HashMap<i64, i64>) {
         for group in &mut self.list {
             let members: Vec<i64> =
-                group.members.iter().filter_map(|id| new.get(id).copied()).collect();
-            self.changed |= members != group.members;
-            group.members = members;
+                group.members().filter_map(|id| new.get(&id).copied()).collect();
+            self.changed |= !group.members().eq(members.iter().copied());
+            *group = Group::new(group.name.take(), members);
         }
     }
 
     /// Returns the groups of an object.
     pub(crate) fn with_member(&self, id: i64) -> Vec<usize> {
-        (0..self.list.len()).filter(|group| self.list[*group].members.contains(&id)).collect()
+        (0..self.list.len()).filter(|group| self.list[*group].has_member(id)).collect()
     }
 
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
@@ -161,7 +187,7 @@ impl Groups {
         let names: Vec<String> = (0..self.list.len()).map(|number| self.name(number)).collect();
         if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
             let bytes = |group: &Group| {
-                group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
+                group.members().flat_map(i64::to_le_bytes).collect::<Vec<u8>>().into()
             };
             *array.rows.change() = self.list.iter().map(bytes).collect();
             let attrs = &mut array.stored.doc["attributes"];
@@ -189,7 +215,7 @@ impl Groups {
     }
 }
 
-const GROUPS_PATH: &str = "0/groups";
+pub(crate) const GROUPS_PATH: &str = "0/groups";
 pub(crate) const GROUP_COLUMNS_PATH: &str = "0/group_attributes";
 
 #[cfg(test)]
@@ -210,5 +236,14 @@ mod tests {
     fn refuses_members_that_are_no_whole_ids() {
         assert_eq!(read_members(0, &(-1_i64).to_le_bytes()).unwrap(), [-1]);
         assert_eq!(read_members(0, &[0; 12]).unwrap_err().class, Class::Misaligned);
+    }
+
+    #[test]
+    fn members_are_in_the_order_in_which_they_joined() {
+        let mut group = Group::new(None, vec![5, 3, 9]);
+        let changes = [(3, false), (3, false), (4, true), (3, true), (5, true), (4, false)];
+        let changed = changes.map(|(id, joins)| group.set_member(id, joins));
+        assert_eq!(changed, [true, false, true, true, false, true]);
+        assert_eq!(Vec::from_iter(group.members()), [5, 9, 3]);
     }
 }

@@ -114,9 +114,9 @@ impl RowColumn {
         attrs["fill_sentinel_meaning"] == "absent" || attrs["has_present_mask"] == true
     }
 
-    /// Returns whether a row can be absent: `bool` has no value for that of its own.
+    /// Returns whether a row can be absent: a number other than NaN is only where the document says so.
     pub(crate) fn can_be_absent(&self) -> bool {
-        self.ty.scalar.kind() != DtypeKind::Bool || self.states_absence()
+        matches!(self.ty.scalar.kind(), DtypeKind::Float | DtypeKind::Text) || self.states_absence()
     }
 
     /// Returns whether a row is absent, or as one that was never set.
@@ -125,13 +125,10 @@ impl RowColumn {
         is_unset || self.is_absent(row)
     }
 
-    /// Returns whether a row is absent. A number other than NaN is only where the document says so.
+    /// Returns whether a row is absent.
     pub(crate) fn is_absent(&self, row: &[u8]) -> bool {
-        let means_absent = match self.ty.scalar.kind() {
-            DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt => self.states_absence(),
-            DtypeKind::Float => self.states_absence() || self.ty.scalar.to_f64(row).is_nan(),
-            DtypeKind::Text => true,
-        };
+        let is_number = self.ty.scalar.is_float() && !self.ty.scalar.to_f64(row).is_nan();
+        let means_absent = self.states_absence() || (self.can_be_absent() && !is_number);
         means_absent && row == self.array.fill
     }
 }

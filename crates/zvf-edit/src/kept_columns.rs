@@ -27,7 +27,6 @@ use crate::geometry::Geometry;
 use crate::indexes::{Objects, RowColumn, column_type, columns_path};
 use crate::manifests::{missing_fragment_error, read_references};
 use crate::numbers::NONE;
-use crate::rebuild::ChangedObject;
 use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key};
 use crate::stored_column::find;
@@ -115,21 +114,20 @@ impl Geometry {
     pub(crate) fn set_vertex_counts(
         &mut self,
         counted: Vec<(u32, usize)>,
-        changed: &[ChangedObject],
+        changed: &BTreeSet<u32>,
         rows: usize,
     ) -> Result<()> {
         let Some(at) = self.objects.columns.iter().position(RowColumn::is_kept) else {
             return Ok(());
         };
         resize_counts(&mut self.objects.columns[at], rows);
-        let changed = changed.iter().map(|(object, pieces)| {
-            (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
-        });
-        let added = self.pieces.chunk_by(|a, b| a.object == b.object).map(|pieces| {
+        // Those that are removed have none.
+        let changed = changed.iter().map(|object| (*object, 0));
+        let written = self.pieces.chunk_by(|a, b| a.object == b.object).map(|pieces| {
             let counts = pieces.iter().map(|piece| num::usize_from_u32(piece.count));
             (pieces[0].object, counts.sum())
         });
-        let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
+        let counts: Vec<_> = counted.into_iter().chain(changed).chain(written).collect();
         for (object, count) in counts {
             if self.objects.has_row(object) {
                 self.objects.columns[at].set_row(object, &vertex_count(count)?);

@@ -20,6 +20,7 @@ use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
+use crate::groups::{GROUP_COLUMNS_PATH, GROUPS_PATH};
 use crate::indexes::{Objects, columns_path, manifest_bytes, open_row_columns};
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
@@ -70,8 +71,10 @@ impl Transaction {
         };
         let columns_changed = self.written_items.iter().any(is_column);
         // Levels also have copies of columns of objects, and of groups.
-        let copied = ["/object_attributes/", "/groups/", "/group_attributes/"];
-        let is_copied = |key: &String| copied.iter().any(|name| key.contains(name));
+        let columns = self.kinds.iter().map(|kind| columns_path(&kind.path));
+        let groups = [GROUPS_PATH, GROUP_COLUMNS_PATH].map(str::to_owned);
+        let copied: Vec<String> = columns.chain(groups).collect();
+        let is_copied = |key: &String| copied.iter().any(|path| key.starts_with(path));
         let moves =
             |kind: &RebuildResult| !kind.changed.is_empty() || !kind.linked_chunks.is_empty();
         let is_stale =

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value as Json;
+use zvf_format::num;
 use zvf_model::Kind;
 
 use crate::changes::Changes;
@@ -17,7 +18,7 @@ use crate::geometry::Geometry;
 use crate::links::{LinkFamily, loose_end_error};
 use crate::new_rows::{Fields, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vertex, Vid};
-use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::rebuild::{ObjectChanges, RebuildResult, Tally};
 use crate::stored_column::position;
 use crate::transaction::{OperationResult, Transaction};
 
@@ -243,28 +244,32 @@ impl LinkFamily {
 
 impl Geometry {
     /// Updates the links that are implied by the order of vertices or by parents.
-    pub(crate) fn update_implied_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
+    pub(crate) fn update_implied_links(&mut self, changes: &ObjectChanges) -> Result<()> {
         match self.kind {
-            Kind::Line | Kind::Polyline | Kind::Streamline => self.update_chain_links(changed),
-            Kind::Skeleton => self.update_tree_links(changed),
+            Kind::Line | Kind::Polyline | Kind::Streamline => self.update_chain_links(changes),
+            Kind::Skeleton => self.update_tree_links(changes),
             Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
             _ => unsupported(format!("the kind {} is not edited", self.kind)),
         }
     }
 
     /// Updates the records that join two runs of a chain.
-    fn update_chain_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
+    fn update_chain_links(&mut self, changes: &ObjectChanges) -> Result<()> {
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut missing: HashSet<[Vid; 2]> = HashSet::new();
         let mut old: BTreeSet<u32> = BTreeSet::new();
-        for (object, pieces) in changed {
-            let state = &self.objects.known[object];
-            let starts = self.starting_pieces(pieces).into_iter().skip(1);
-            for (pair, _) in pieces.windows(2).zip(starts).filter(|(_, starts_line)| !starts_line) {
-                if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
-                    missing.insert([*a, *b]);
-                }
+        let pieces = || changes.pieces.iter();
+        for ((a, before), (b, after)) in pieces().zip(pieces().skip(1)) {
+            let [a, b] = [a, b].map(|number| &self.pieces[num::usize_from_u32(*number)]);
+            if let (Some(last), Some(first)) = (before.last(), after.first())
+                && a.object == b.object
+                && !b.starts_line
+            {
+                missing.insert([*last, *first]);
             }
+        }
+        for object in &changes.changed {
+            let state = &self.objects.known[object];
             for v in state.vertices_before.iter().chain(&state.vertices) {
                 old.extend(self.links.records.at(*v));
             }
@@ -285,11 +290,11 @@ impl Geometry {
     }
 
     /// Updates the edges of trees that are not implied by the order of rows.
-    fn update_tree_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
+    fn update_tree_links(&mut self, changes: &ObjectChanges) -> Result<()> {
         let family = &mut self.links;
         // Vertices may have moved between objects, so the changed objects are processed together.
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
-        for (object, _) in changed {
+        for object in &changes.changed {
             let state = &self.objects.known[object];
             for v in state.vertices_before.iter().chain(&state.vertices) {
                 for number in family.records.at(*v) {
@@ -299,24 +304,22 @@ impl Geometry {
                 }
             }
         }
-        for (_, pieces) in changed {
-            for (_, list) in pieces {
-                for (i, v) in list.iter().enumerate() {
-                    let parent = self.vertex[*v].parent;
-                    let is_implied = !self.has_explicit_links && i > 0 && list[i - 1] == parent;
-                    let needs_none = family.columns.is_empty() || !by_child.contains_key(v);
-                    if parent == NONE || is_implied && needs_none {
-                        continue;
-                    }
-                    let Some(number) = by_child.remove(v) else {
-                        let values = family.blank_values();
-                        family.insert([*v, parent], &values)?;
-                        continue;
-                    };
-                    let end = &mut family.records.ends_mut(number)[1];
-                    let before = std::mem::replace(end, End::Vertex(parent));
-                    family.records[number].changed |= before != End::Vertex(parent);
+        for list in changes.pieces.values() {
+            for (i, v) in list.iter().enumerate() {
+                let parent = self.vertex[*v].parent;
+                let is_implied = !self.has_explicit_links && i > 0 && list[i - 1] == parent;
+                let needs_none = family.columns.is_empty() || !by_child.contains_key(v);
+                if parent == NONE || is_implied && needs_none {
+                    continue;
                 }
+                let Some(number) = by_child.remove(v) else {
+                    let values = family.blank_values();
+                    family.insert([*v, parent], &values)?;
+                    continue;
+                };
+                let end = &mut family.records.ends_mut(number)[1];
+                let before = std::mem::replace(end, End::Vertex(parent));
+                family.records[number].changed |= before != End::Vertex(parent);
             }
         }
         // The others are not needed any more.
@@ -338,10 +341,12 @@ impl Geometry {
         arrays.fold(false, |changed, array| array.remove_attribute(LINK_GROUPS) | changed)
     }
 
-    /// Writes the records of links, and notes the chunks and objects of changed edges and faces.
+    /// Writes the records of links, with those of so many `added` pieces, and notes the chunks and
+    /// objects of changed edges and faces.
     pub(crate) fn write_links(
         &mut self,
         result: &mut RebuildResult,
+        added: usize,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
@@ -349,8 +354,8 @@ impl Geometry {
             self.withdraw_link_groups();
         }
         let mut family = self.take_links();
-        if !self.pieces.is_empty() || !result.moves.is_empty() {
-            self.write_moved_links(&mut family, result)?;
+        if added > 0 || !result.moves.is_empty() {
+            self.write_moved_links(&mut family, added, result)?;
             let (before, after) = family.written;
             tally.links[1] += before.saturating_sub(after); // those of added pieces are not counted
         }

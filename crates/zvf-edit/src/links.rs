@@ -62,7 +62,6 @@ pub(crate) struct LinkColumn {
     pub(crate) ty: ColumnType,
     pub(crate) attrs: Json,
     pub(crate) arrays: BTreeMap<String, CellArray>,
-    pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
 }
 
@@ -159,8 +158,7 @@ impl LinkFamily {
             };
             let width = declared_link_width(&attrs).at(&inner)?;
             let ty = column_type(&attrs, width)?;
-            let fill = ty.sentinel();
-            columns.push(LinkColumn { name, group, ty, attrs, arrays, fill, is_new: false });
+            columns.push(LinkColumn { name, group, ty, attrs, arrays, is_new: false });
         }
         let fragments = if delta == 0 {
             CellArray::open(snap, &format!("{path}/link_fragments"))?
@@ -168,7 +166,7 @@ impl LinkFamily {
             None
         };
         let (is_new, mut empty) = (false, Self::create(snap, path, width, rank)?);
-        columns.iter().for_each(|column| empty.records.add_column(&column.fill));
+        columns.iter().for_each(|column| empty.records.add_column(&column.ty.sentinel()));
         Ok(Some(Self { delta_text, doc, is_new, policy, arrays, columns, fragments, ..empty }))
     }
 
@@ -297,6 +295,7 @@ impl LinkFamily {
             values.push(stored);
         }
         let (cell_number, mut count) = (num::index_u32(self.cells.len()), 0);
+        let blank = self.blank_values();
         for (number, record) in (0_u32..).zip(records.records()) {
             let mut ends = Vec::with_capacity(chunks.len());
             for (place, at) in record.iter_in_input_order() {
@@ -306,10 +305,10 @@ impl LinkFamily {
                     false => End::row(chunk, at),
                 });
             }
-            let values = self.columns.iter().zip(&values).map(|(column, bytes)| {
-                let size = column.ty.size();
+            let values = blank.iter().zip(&values).map(|(blank, bytes)| {
+                let size = blank.len();
                 let value = bytes.as_ref().and_then(|bytes| bytes.get(count * size..)?.get(..size));
-                value.unwrap_or(&column.fill)
+                value.unwrap_or(blank)
             });
             self.records.push(ends, (cell_number, number), values)?;
             count += 1;
@@ -399,7 +398,7 @@ impl LinkFamily {
 
     /// Returns the values of a link that states none.
     pub(crate) fn blank_values(&self) -> Vec<Vec<u8>> {
-        self.columns.iter().map(|column| column.fill.clone()).collect()
+        self.columns.iter().map(|column| column.ty.sentinel()).collect()
     }
 
     /// Returns the row shape of an array, with a permutation where its document declares one.

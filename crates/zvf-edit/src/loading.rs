@@ -76,7 +76,7 @@ impl Geometry {
         }
         let (owner, parent, alive, existed) = (NONE, NONE, false, false);
         self.vertex.list.extend((0..end - base).map(|row| {
-            let (home, place) = ((number, row), (NONE, 0));
+            let (home, place) = ((number, row), (NONE, NONE));
             Vertex { home, chunk: number, place, owner, parent, alive, existed }
         }));
         Ok(base..end)
@@ -220,12 +220,7 @@ impl Geometry {
         if is_known || !self.has_objects || self.owned_chunks.contains(&chunk) {
             return Ok(owner);
         }
-        let fragments = &self.chunks[&chunk].fragments;
-        let Some((fragment, _)) =
-            (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(&v))
-        else {
-            return Ok(NONE);
-        };
+        let Some(fragment) = self.chunks[&chunk].fragments.find(v) else { return Ok(NONE) };
         let found = self.owners_in(&HashSet::from([chunk]))?;
         for object in found.get(&(chunk, fragment)).into_iter().flatten() {
             self.load_object(*object)?;

@@ -1,7 +1,7 @@
 //! The index of objects: the fragments that manifests name, the objects of a fragment, and the new
 //! manifests, ids, columns and document of a commit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -13,10 +13,10 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result};
-use crate::geometry::{AddedPiece, Geometry};
+use crate::geometry::{Geometry, ObjectPiece};
 use crate::indexes::{Objects, has_references, index_path, manifest_bytes};
 use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, MAX_OBJECT_REFERENCES};
-use crate::rebuild::{ChangedObject, Tally};
+use crate::rebuild::Tally;
 
 /// The encoded manifests of objects.
 type Manifests = Vec<(u32, Bytes)>;
@@ -25,7 +25,7 @@ impl Geometry {
     /// Writes manifests, ids and columns of objects: of the `changed` objects, and of those with renumbered fragments.
     pub(crate) fn write_objects(
         &mut self,
-        changed: &[ChangedObject],
+        changed: &BTreeSet<u32>,
         mut numbers: FragmentNumbers,
         keep_rows: bool,
         tally: &mut Tally,
@@ -38,8 +38,7 @@ impl Geometry {
         let counted = self.count_all_vertices()?;
         numbers.sort_unstable();
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
-        manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
-        manifests.extend(self.added_manifests(rank)?);
+        manifests.extend(self.written_manifests(rank, changed)?);
         let objects = &mut self.objects;
         let grew = objects.add_rows(keep_rows)?;
         for (object, blob) in manifests {
@@ -59,14 +58,13 @@ impl Geometry {
     fn renumbered_manifests(
         &mut self,
         rank: usize,
-        changed: &[ChangedObject],
+        changed: &BTreeSet<u32>,
         numbers: &[FragmentNumber],
     ) -> Result<Manifests> {
-        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
         let mut manifests = Vec::new();
         for numbers in numbers.chunk_by(|a, b| a.object == b.object) {
             let object = numbers[0].object;
-            if touched.contains(&object) || numbers.iter().all(|number| number.old == number.new) {
+            if changed.contains(&object) {
                 continue;
             }
             let map: HashMap<(u32, u32), u32> =
@@ -81,57 +79,15 @@ impl Geometry {
         Ok(manifests)
     }
 
-    /// Encodes the manifests of changed objects.
-    fn changed_manifests(
-        &self,
-        rank: usize,
-        changed: &[ChangedObject],
-        numbers: &[FragmentNumber],
-    ) -> Result<Manifests> {
-        let mut manifests = Vec::new();
-        for (object, pieces) in changed {
-            let state = &self.objects.known[object];
-            let mut list = Vec::new();
-            let mut starts = self.starting_pieces(pieces).into_iter();
-            let mut unmoved = state.refs.clone();
-            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
-                let piece = (*object, *chunk, num::index_u32(n));
-                let found = numbers.binary_search_by_key(&piece, |number| {
-                    (number.object, number.chunk, number.piece)
-                });
-                let fragment = match found {
-                    Ok(found) => numbers[found].new,
-                    // The chunk was not rebuilt, so the piece is one of its old fragments.
-                    Err(_) => {
-                        let is_it = |(at, fragment): &(u32, u32)| {
-                            at == chunk
-                                && self.chunks[at].fragments.get(*fragment) == Some(vertices)
-                        };
-                        let place = unmoved.iter().position(is_it);
-                        let place = place.or_fail(Class::CountMismatch, || {
-                            let chunk = &self.chunk_keys[*chunk];
-                            let place = format!("{}: object {}", self.path, state.id);
-                            format!(
-                                "{place}: a piece of it is no fragment of chunk {chunk:?}; run \"zvf validate\""
-                            )
-                        })?;
-                        unmoved.remove(place).1
-                    }
-                };
-                list.push((&self.chunk_keys[*chunk], fragment, starts.next() == Some(true)));
-            }
-            manifests.push((*object, manifest_bytes(rank, list)?));
-        }
-        Ok(manifests)
-    }
-
-    /// Encodes the manifests of added objects whose vertices have no numbers.
-    fn added_manifests(&self, rank: usize) -> Result<Manifests> {
-        let objects = self.pieces.chunk_by(|a, b| a.object == b.object).map(|pieces| {
-            let named = |p: &AddedPiece| (&self.chunk_keys[p.chunk], p.fragment, p.starts_line);
-            Ok((pieces[0].object, manifest_bytes(rank, pieces.iter().map(named))?))
-        });
-        objects.collect()
+    /// Encodes the manifests of changed and added objects, and empty ones of removed objects.
+    fn written_manifests(&self, rank: usize, changed: &BTreeSet<u32>) -> Result<Manifests> {
+        let named = |p: &ObjectPiece| (&self.chunk_keys[p.chunk], p.fragment, p.starts_line);
+        let none = changed.iter().map(|object| Ok((*object, manifest_bytes(rank, [])?)));
+        let objects = self
+            .pieces
+            .chunk_by(|a, b| a.object == b.object)
+            .map(|pieces| Ok((pieces[0].object, manifest_bytes(rank, pieces.iter().map(named))?)));
+        none.chain(objects).collect()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::append::ObjectData;
 use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
+use crate::groups::Group;
 use crate::indexes::RowColumn;
 use crate::kept_columns::OBJECT_ID;
 use crate::links::loose_end_error;
@@ -60,8 +61,8 @@ pub fn merge(
         let mut store = Transaction::begin(&source_journal)?;
         let name = if by_source { Some(source_name(source)?) } else { None };
         target.add_store(&mut store, ids, name).at(&source.to_string())?;
-        let members = store.groups.list.iter().flat_map(|group| &group.members);
-        let strays = members.filter(|id| store.find_object(**id).is_none()).count();
+        let members = store.groups.list.iter().flat_map(Group::members);
+        let strays = members.filter(|id| store.find_object(*id).is_none()).count();
         if strays > 0 {
             let text = format!(
                 "{source}: {} of groups left out: no object has such an id",
@@ -213,7 +214,7 @@ impl Transaction {
                     .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
             });
             let to = same.unwrap_or_else(|| self.groups.push_group(theirs.name.clone()));
-            for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
+            for id in theirs.members().filter_map(|id| new_ids.get(&id)) {
                 self.join_group(to, *id);
             }
             self.copy_group_values(source, number, to, same.is_some())?;

@@ -19,11 +19,12 @@ use crate::arrays::CellArray;
 use crate::cell_column::CellColumn;
 use crate::commit::{commit_operation, open_journal};
 use crate::dense::DenseArray;
-use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
+use crate::error::{EditError, OrFail, Result, missing_column_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::{RowColumn, columns_path};
 use crate::links::LinkColumn;
+use crate::numbers::NONE;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_pages::RowPages;
@@ -150,6 +151,9 @@ impl Transaction {
         if fill_value.is_none() && needed {
             return refused(format!("a column of {} needs \"fill\"", scalar.name()));
         }
+        let is_integer = matches!(scalar.kind(), DtypeKind::Int | DtypeKind::UInt);
+        let is_absent = by_row && is_integer && fill_value == Some(ty.sentinel());
+        refuse_if(is_absent, "fill: this value stands for absent; choose a wider type")?;
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": new.name, "dtype": scalar.name()});
         new.describe(&mut attrs);
@@ -234,7 +238,7 @@ impl Transaction {
         attrs["row_shape"] = row_shape;
         family.records.add_column(&fill);
         let (group, arrays) = (format!("{}/link_attributes/{name}", family.path), BTreeMap::new());
-        family.columns.push(LinkColumn { name, group, ty, attrs, arrays, fill, is_new: true });
+        family.columns.push(LinkColumn { name, group, ty, attrs, arrays, is_new: true });
         Ok(())
     }
 
@@ -245,6 +249,12 @@ impl Transaction {
         for tree in geometry.objects.numbers() {
             geometry.mark_object_changed(tree)?;
             geometry.parents_changed.insert(tree);
+            for child in geometry.vertices_of(tree) {
+                let (parent, links) = (geometry.vertex[child].parent, &mut geometry.links);
+                if parent != NONE && links.records.edge_above(child).is_none() {
+                    links.insert([child, parent], &links.blank_values())?;
+                }
+            }
         }
         let level = &mut geometry.doc["attributes"]["zarr_vectors_level"];
         if level.get("links_convention").is_some() || kind > 0 {
@@ -428,10 +438,10 @@ impl Transaction {
             let created = objects.columns.len() - 1;
             for ((_, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
-                if let Some(bytes) = objects.columns[created].ty.encode(&value)? {
-                    objects.know(*object);
-                    objects.columns[created].set_row(*object, &bytes);
-                }
+                let ty = &mut objects.columns[created].ty;
+                let bytes = ty.encode_or(Some(&ty.sentinel()), &own_name, &value)?;
+                objects.know(*object);
+                objects.columns[created].set_row(*object, &bytes);
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ pub(crate) type Vid = u32;
 /// A vertex during an edit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vertex {
-    /// Its chunk and row before the edit; the chunk is `NONE` for a new vertex.
+    /// Its chunk and row before the edit; `NONE` for a new vertex.
     pub(crate) home: (u32, u32),
     /// Its chunk after the edit.
     pub(crate) chunk: u32,
@@ -120,6 +120,12 @@ impl VertexLists {
         self.ends.len()
     }
 
+    /// Finds the list that has a vertex.
+    pub(crate) fn find(&self, v: Vid) -> Option<u32> {
+        let at = self.vertices.iter().position(|listed| *listed == v)?;
+        Some(index_u32(self.ends.partition_point(|end| *end <= at)))
+    }
+
     pub(crate) fn get(&self, list: u32) -> Option<&[Vid]> {
         (usize_from_u32(list) < self.len()).then(|| &self[list])
     }
@@ -129,19 +135,16 @@ impl VertexLists {
     }
 }
 
-/// The new number of a fragment of an object.
+/// The new number of a fragment of an object that is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FragmentNumber {
     pub(crate) object: u32,
     pub(crate) chunk: u32,
-    /// The index of the piece in a changed object, `NONE` in another one.
-    pub(crate) piece: u32,
-    /// The old number in an object that is not changed.
     pub(crate) old: u32,
     pub(crate) new: u32,
 }
 
-/// The new numbers of fragments. They are many.
+/// The fragments that get another number. They are many.
 pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
 /// Bytes of a record and its cell, without its ends and values.
@@ -324,6 +327,12 @@ impl Records {
         }
         found.reverse();
         found
+    }
+
+    /// Returns the record that joins a vertex of a tree to its parent.
+    pub(crate) fn edge_above(&self, child: Vid) -> Option<u32> {
+        let is_edge = |number: &u32| self.ends(*number)[0] == End::Vertex(child);
+        self.at(child).into_iter().find(is_edge)
     }
 
     /// Returns the value of a record in a column.

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
-use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
+use crate::error::{OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::{OBJECT_BYTES, RowColumn};
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
@@ -145,7 +145,9 @@ impl Transaction {
         }
         let objects = &self.kinds[kind].objects;
         let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
-        let is_missing = |column: &&RowColumn| !column.can_be_absent() && !is_given(&column.name);
+        let is_missing = |column: &&RowColumn| {
+            !column.can_be_absent() && !column.is_kept() && !is_given(&column.name)
+        };
         match objects.columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
             None => Ok(()),
             Some(column) => {
@@ -166,7 +168,8 @@ impl Transaction {
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = need_mut(&mut geometry.objects.columns, name, "objects")?;
         refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
-        let row = column.ty.encode_or(&column.array.fill, name, value)?;
+        let absent = column.can_be_absent().then_some(&*column.array.fill);
+        let row = column.ty.encode_or(absent, name, value)?;
         let is_other = column.row(object) != row;
         if is_other {
             column.set_row(object, &row);
@@ -219,7 +222,7 @@ impl Transaction {
         if let Some(groups) = groups {
             let numbers = self.group_numbers(groups)?.into_iter();
             let members: HashSet<i64> =
-                numbers.flat_map(|number| self.groups.list[number].members.clone()).collect();
+                numbers.flat_map(|number| self.groups.list[number].members()).collect();
             list.retain(|id| members.contains(id));
         }
         if let Some(text) = condition {
@@ -314,21 +317,15 @@ impl Geometry {
                 }
                 false => {
                     let at = parent.as_u64().and_then(|i| vertices.get(usize::try_from(i).ok()?));
-                    *at.ok_or_else(|| {
-                        let text = format!("parents: {parent} of {} vertices", vertices.len());
-                        EditError::invalid(text)
-                    })?
+                    *at.or_refused(|| format!("parents: {parent} of {} vertices", vertices.len()))?
                 }
             };
         }
         if roots != 1 {
             return refused(format!("parents: {roots} roots, expected one"));
         }
-        refuse_if(
-            self.depth_first(vertices).len() != vertices.len(),
-            "parents: there is a circle",
-        )?;
-        Ok(())
+        let is_circle = self.depth_first(vertices).len() != vertices.len();
+        refuse_if(is_circle, "parents: there is a circle")
     }
 
     /// Makes a vertex the root of its tree by reversing the edges above it. Edges keep their values.
@@ -341,8 +338,7 @@ impl Geometry {
         }
         let (records, mut turned) = (&mut self.links.records, Vec::new());
         for pair in path.windows(2) {
-            let is_edge = |number: &u32| records.ends(*number)[0] == End::Vertex(pair[0]);
-            let record = records.at(pair[0]).into_iter().find(is_edge);
+            let record = records.edge_above(pair[0]);
             turned.extend(record.map(|number| (number, pair[0], pair[1])));
         }
         for (number, child, parent) in turned {

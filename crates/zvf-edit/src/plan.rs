@@ -9,7 +9,7 @@ use crate::changes::Changes;
 use crate::error::{Result, fail, refused};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
-use crate::options::{CommitOptions, Refresh};
+use crate::options::CommitOptions;
 use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
 use crate::snapshot::read_doc;
@@ -52,13 +52,12 @@ impl Transaction {
             }
             stale = self.update_levels(&rebuilt, &tally, &mut changes)?;
         }
-        if options.refresh != Refresh::None {
-            refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
-            stale.retain(|level| !refreshed.levels.contains(level));
+        if let Some(result) = self.refresh_levels(options.refresh, &mut changes, &mut root)? {
+            stale.clear();
             before = Changes::default();
             self.drop_unchanged(&mut changes, &mut before)?;
-            if changes.is_empty() {
-                refreshed = RefreshResult::default();
+            if !changes.is_empty() {
+                refreshed = result;
             }
         }
         if !changes.is_empty() {

@@ -16,16 +16,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
+use zvf_format::Class;
+use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::cell_column::encode_spans;
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, ObjectPiece};
 use crate::links::RowMoves;
-use crate::numbers::FragmentOwners;
-use crate::numbers::{FragmentNumber, FragmentNumbers, NONE, Vertex, Vid};
+use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, NONE, Vertex, Vid};
 
 /// The counts of a commit.
 #[derive(Clone, Debug, Default)]
@@ -91,20 +91,15 @@ pub(crate) struct RebuiltChunk {
     pub(crate) removed: u32,
 }
 
-/// The number of a changed object, and its new pieces: chunk number and vertices of each.
-pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
-
-/// A new piece of a changed object in a chunk: the number of the object, the index of the piece,
-/// and its vertices.
-pub(crate) type ChangedPiece<'a> = (u32, usize, &'a [Vid]);
-
-/// The new pieces of changed objects in each chunk.
-pub(crate) type ChunkPieces<'a> = HashMap<u32, Vec<ChangedPiece<'a>>>;
+/// The vertices of pieces, by number.
+pub(crate) type PieceVertices = BTreeMap<u32, Vec<Vid>>;
 
 /// The changed objects, and the chunks that they affect.
 #[derive(Debug, Default)]
-struct ObjectChanges {
-    changed: Vec<ChangedObject>,
+pub(crate) struct ObjectChanges {
+    pub(crate) changed: BTreeSet<u32>,
+    /// The vertices of their pieces.
+    pub(crate) pieces: PieceVertices,
     /// Chunks in which an object has or had a piece.
     chunks: BTreeSet<u32>,
     /// Chunks in which the pieces of an object differ.
@@ -140,21 +135,24 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
 /// The payloads of a chunk in the order of [`Geometry::arrays_mut`], all empty for a chunk without rows.
 type ChunkPayload = Vec<Vec<u8>>;
 
+/// A piece of an added or changed object in a chunk: its number, and its vertices.
+type ChunkPiece<'a> = (usize, &'a [Vid]);
+
 /// A future fragment of a rebuilt chunk.
 pub(crate) struct NewFragment {
-    /// The sort key: whether it has no object, the least id of its objects, then its index among their pieces.
+    /// The sort key: whether it has no object, the least id of its objects, then its order among theirs.
     key: (bool, i64, usize),
     /// The unchanged objects that name it.
     pub(crate) owners: Vec<u32>,
-    /// The changed object that has it, and its index among the pieces of the object.
-    pub(crate) changed: Option<(u32, usize)>,
+    /// The number of the piece that it is, of an added or changed object.
+    pub(crate) piece: Option<usize>,
     pub(crate) old: Option<u32>,
     pub(crate) vertices: Vec<Vid>,
 }
 
 impl NewFragment {
     fn new(key: (bool, i64, usize), vertices: Vec<Vid>) -> Self {
-        Self { key, owners: Vec::new(), changed: None, old: None, vertices }
+        Self { key, owners: Vec::new(), piece: None, old: None, vertices }
     }
 }
 
@@ -174,6 +172,7 @@ impl Geometry {
             Some(rows) => self.take_rebuilt(rows, &mut result, tally, out)?,
             None => self.rebuild_added(&mut result, tally)?,
         };
+        let added = self.pieces.len();
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
@@ -183,21 +182,15 @@ impl Geometry {
         // Rows stay in the other chunks, and only objects say which links they imply.
         let linked = if self.has_links() { rebuilt.iter().copied().collect() } else { involved };
         self.load_links(&linked)?;
-        let changed = &objects.changed;
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
-        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
-        let mut by_chunk = ChunkPieces::new();
-        for (object, pieces) in changed {
-            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
-                by_chunk.entry(*chunk).or_default().push((*object, n, vertices));
-            }
-        }
-        renumbered.extend(self.rebuild_chunks(&rebuilt, &touched, &by_chunk, tally)?);
+        let (changed, pieces) = (&objects.changed, &objects.pieces);
+        renumbered.extend(self.rebuild_chunks(&rebuilt, changed, pieces, tally)?);
+        self.find_unmoved(pieces)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
-        self.update_implied_links(changed)?;
+        self.update_implied_links(&objects)?;
         result.chunks.extend(self.chunk_keys_of(&rebuilt));
-        self.write_links(&mut result, tally, out)?;
+        self.write_links(&mut result, added, tally, out)?;
         self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
         tally.chunks += to_u64(result.changed.len());
@@ -218,12 +211,14 @@ impl Geometry {
         chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone())
     }
 
-    /// Compares the pieces of every touched object before and after the edit.
-    fn compare_objects(&self, tally: &mut Tally) -> ObjectChanges {
-        let mut changes = ObjectChanges::default();
+    /// Compares the pieces of every touched object before and after the edit, and numbers the new
+    /// ones of those that changed.
+    fn compare_objects(&mut self, tally: &mut Tally) -> ObjectChanges {
+        let (mut changes, mut pieces) = (ObjectChanges::default(), Vec::new());
         for (number, state) in self.objects.known.iter().filter(|(_, state)| state.touched) {
             let number = *number;
             let new = if state.exists { self.pieces(number) } else { Vec::new() };
+            let (starts, new): (Vec<bool>, Vec<(u32, Vec<Vid>)>) = new.into_iter().unzip();
             let old_vertices: HashSet<Vid> = state.vertices_before.iter().copied().collect();
             let old: Vec<(u32, Vec<Vid>)> = state
                 .refs
@@ -243,9 +238,39 @@ impl Geometry {
                 (true, true) => tally.changed.insert(state.id),
                 (false, false) => true,
             };
-            changes.changed.push((number, new));
+            changes.changed.insert(number);
+            for (starts_line, (chunk, vertices)) in starts.into_iter().zip(new) {
+                let piece = ObjectPiece::new(number, chunk, starts_line);
+                let at = index_u32(self.pieces.len() + pieces.len());
+                pieces.push(ObjectPiece { count: index_u32(vertices.len()), ..piece });
+                changes.pieces.insert(at, vertices);
+            }
         }
+        self.pieces.extend(pieces);
         changes
+    }
+
+    /// Finds the fragments of pieces whose chunks were not rebuilt: each is an old one of its object.
+    fn find_unmoved(&mut self, pieces: &PieceVertices) -> Result<()> {
+        for (number, vertices) in pieces {
+            let ObjectPiece { object, chunk, fragment, .. } = self.pieces[usize_from_u32(*number)];
+            if fragment != NONE {
+                continue;
+            }
+            let (state, fragments) = (&self.objects.known[&object], &self.chunks[&chunk].fragments);
+            let is_it = |(at, fragment): &&(u32, u32)| {
+                *at == chunk && fragments.get(*fragment) == Some(vertices)
+            };
+            let found = state.refs.iter().find(is_it).or_fail(Class::CountMismatch, || {
+                let chunk = &self.chunk_keys[chunk];
+                let place = format!("{}: object {}", self.path, state.id);
+                format!(
+                    "{place}: a piece of it is no fragment of chunk {chunk:?}; run \"zvf validate\""
+                )
+            })?;
+            self.pieces[usize_from_u32(*number)].fragment = found.1;
+        }
+        Ok(())
     }
 
     /// Returns the chunks that vertices without objects left or entered.
@@ -266,7 +291,7 @@ impl Geometry {
     /// Gives rows to objects that were added and removed.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
         if index_u32(self.objects.manifests.len()) < self.objects.count {
-            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)?;
+            self.write_objects(&BTreeSet::new(), FragmentNumbers::new(), true, tally, out)?;
         }
         Ok(())
     }
@@ -278,15 +303,20 @@ impl Geometry {
         if list.iter().all(|v| old_vertices.contains(v)) { list.to_vec() } else { Vec::new() }
     }
 
-    /// Writes the rows and fragments of rebuilt chunks, with the new pieces of the `touched`
-    /// objects. Returns the renumbered fragments by object.
+    /// Writes the rows and fragments of rebuilt chunks, with these pieces of the `touched` objects.
+    /// Returns the fragments of others that got another number.
     pub(crate) fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,
-        touched: &HashSet<u32>,
-        by_chunk: &ChunkPieces<'_>,
+        touched: &BTreeSet<u32>,
+        pieces: &PieceVertices,
         tally: &mut Tally,
     ) -> Result<FragmentNumbers> {
+        let mut by_chunk: HashMap<u32, Vec<ChunkPiece<'_>>> = HashMap::new();
+        for (number, vertices) in pieces {
+            let number = usize_from_u32(*number);
+            by_chunk.entry(self.pieces[number].chunk).or_default().push((number, vertices));
+        }
         let set: HashSet<u32> = rebuilt.iter().copied().collect();
         let owners = self.owners_in(&set)?;
         let mut numbers = FragmentNumbers::new();
@@ -297,10 +327,11 @@ impl Geometry {
             let held = self.chunks[chunk].fragments.vertices.len();
             row_change -= i64::from(index_u32(held));
             let changed = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-            let pieces = self.chunk_pieces(*chunk, &owners, touched, changed)?;
+            let fragments = self.chunk_pieces(*chunk, &owners, touched, changed)?;
             let mut row = 0_u32;
-            for (number, piece) in (0_u32..).zip(&pieces) {
-                for v in &piece.vertices {
+            for (new, fragment) in (0_u32..).zip(&fragments) {
+                let first = row;
+                for v in &fragment.vertices {
                     let vertex = &mut self.vertex[*v];
                     if vertex.place.0 == NONE {
                         vertex.place = (*chunk, row);
@@ -310,33 +341,29 @@ impl Geometry {
                     }
                     row += 1;
                 }
-                let (chunk, new) = (*chunk, number);
-                let old = piece.old.unwrap_or(NONE);
-                let kept = piece.owners.iter().map(|object| (*object, NONE, old));
-                let changed = piece.changed.map(|(object, n)| (object, index_u32(n), NONE));
-                numbers.extend(kept.chain(changed).map(|(object, piece, old)| FragmentNumber {
-                    object,
+                if let Some(number) = fragment.piece {
+                    let piece = &mut self.pieces[number];
+                    (piece.fragment, piece.row, piece.count) = (new, first, row - first);
+                }
+                // Those of an object are old fragments.
+                let (chunk, old) = (*chunk, fragment.old.unwrap_or(new));
+                let kept = fragment.owners.iter().filter(|_| old != new);
+                numbers.extend(kept.map(|object| FragmentNumber {
+                    object: *object,
                     chunk,
-                    piece,
                     old,
                     new,
                 }));
             }
             row_change += i64::from(row);
-            let key = self.put_pieces(*chunk, &pieces)?;
+            let (payload, key) =
+                (self.chunk_payload(*chunk, &fragments)?, self.chunk_keys[*chunk].clone());
+            self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));
             keys.extend((row > 0).then_some(key));
         }
         self.extend_arrays(&keys)?;
         self.count_rows(row_change);
         Ok(numbers)
-    }
-
-    /// Stages the payloads of a chunk with these fragments. Returns its key.
-    fn put_pieces(&mut self, chunk: u32, pieces: &[NewFragment]) -> Result<Chunk> {
-        let payload = self.chunk_payload(chunk, pieces)?;
-        let key = self.chunk_keys[chunk].clone();
-        self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));
-        Ok(key)
     }
 
     /// Adds `change` to the vertex count of the level.
@@ -365,18 +392,19 @@ impl Geometry {
         &self,
         chunk: u32,
         owners: &FragmentOwners,
-        touched: &HashSet<u32>,
-        changed: &[ChangedPiece<'_>],
+        touched: &BTreeSet<u32>,
+        changed: &[ChunkPiece<'_>],
     ) -> Result<Vec<NewFragment>> {
         if !self.has_objects {
             return self.bin_pieces(chunk);
         }
         let claimed: HashSet<Vid> =
-            changed.iter().flat_map(|(.., vertices)| vertices.iter().copied()).collect();
+            changed.iter().flat_map(|(_, vertices)| vertices.iter().copied()).collect();
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
-        for (object, n, vertices) in changed {
-            let piece = NewFragment::new((false, self.objects.id(*object), *n), vertices.to_vec());
-            pieces.push(NewFragment { changed: Some((*object, *n)), ..piece });
+        for (number, vertices) in changed {
+            let id = self.objects.id(self.pieces[*number].object);
+            let fragment = NewFragment::new((false, id, *number), vertices.to_vec());
+            pieces.push(NewFragment { piece: Some(*number), ..fragment });
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
         if !arrived.is_empty() {
@@ -394,7 +422,7 @@ impl Geometry {
         &self,
         chunk: u32,
         owners: &FragmentOwners,
-        touched: &HashSet<u32>,
+        touched: &BTreeSet<u32>,
         claimed: &HashSet<Vid>,
     ) -> Result<Vec<NewFragment>> {
         let mut pieces = Vec::new();
@@ -513,7 +541,7 @@ impl Geometry {
     /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
     fn fragment_value(&self, column: usize, chunk: u32, piece: &NewFragment) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
-        let changed = piece.changed.map(|(object, _)| [object]);
+        let changed = piece.piece.map(|number| [self.pieces[number].object]);
         let owners = changed.as_ref().map_or(&*piece.owners, |object| object);
         let kept = self.objects.owner_value((&column.name, &column.ty), owners);
         if let Some(value) = kept.at(&column.array.path)? {
@@ -525,12 +553,9 @@ impl Geometry {
             }
             let first = piece.vertices.first()?;
             let (home, _) = self.vertex[*first].home;
-            let fragments = &self.chunks.get(&home)?.fragments;
-            let (old, _) =
-                (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(first))?;
-            Some((home, old))
+            Some((home, self.chunks.get(&home)?.fragments.find(*first)?))
         };
-        let Some((home, old)) = came_from() else { return Ok(column.fill.clone()) };
+        let Some((home, old)) = came_from() else { return Ok(column.ty.sentinel()) };
         let state = &self.chunks[&home];
         if let Some(set) = column.data.get(&(home, old)) {
             return Ok(set.clone());

@@ -49,7 +49,7 @@ use zvf_pyramid::{LevelContent, Reference};
 #[derive(Debug, Default)]
 pub(crate) struct RefreshResult {
     pub(crate) levels: Vec<u32>,
-    /// The rebuilt share of each kind of each level, for the report.
+    /// The rebuilt share of each kind of each level, and notices, for the report.
     pub(crate) rebuilt: Vec<Json>,
 }
 
@@ -60,7 +60,10 @@ impl Transaction {
         refresh: Refresh,
         changes: &mut Changes,
         root: &mut Json,
-    ) -> Result<RefreshResult> {
+    ) -> Result<Option<RefreshResult>> {
+        if refresh == Refresh::None {
+            return Ok(None);
+        }
         let levels = list_coarser(&self.snap)?;
         let read_mark = |level: &u32| {
             let doc = self.level_doc(&level.to_string(), changes)?;
@@ -68,27 +71,27 @@ impl Transaction {
         };
         let marks = levels.iter().map(read_mark).collect::<Result<Vec<Json>>>()?;
         let is_stale = marks.iter().any(|mark| !mark["stale"].is_null());
-        if levels.is_empty() || refresh == Refresh::None || refresh == Refresh::Stale && !is_stale {
-            return Ok(RefreshResult::default());
+        if levels.is_empty() || refresh == Refresh::Stale && !is_stale {
+            return Ok(None);
         }
         let recipe = self.read_recipe(&levels)?;
         let stale =
             if refresh == Refresh::Stale { merge_stale(&marks, self.kinds[0].axes) } else { None };
-        let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
+        let refreshed = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json")? {
             *root = parse_doc(&bytes)?;
         }
-        Ok(RefreshResult { levels, rebuilt })
+        Ok(Some(refreshed))
     }
 
     /// Copies the store with the changes, rebuilds the levels of the copy, only the `stale` parts if there are any, and
-    /// replaces the changes by the differences. Returns the rebuilt share of each level.
+    /// replaces the changes by the differences.
     fn build_on_copy(
         &self,
         recipe: &Recipe,
         stale: Option<&Stale>,
         changes: &mut Changes,
-    ) -> Result<Vec<Json>> {
+    ) -> Result<RefreshResult> {
         let journal = &self.snap.journal;
         let _held = journal.lock(false, Duration::from_secs(30))?;
         let copy = StoreCopy::copy_store_with(journal, changes)?;
@@ -102,6 +105,8 @@ impl Transaction {
                     "level": level.level, "kind": level.kind.token(), "unit": level.unit.to_string(), "built": level.built,
                     "all": level.all, "reason": level.reason, "text": level.to_string(),
                 }));
+            } else if let PyramidEvent::Notice(notice) = event {
+                rebuilt.push(json!({"text": notice.to_string()}));
             }
         };
         let built = match recipe {
@@ -114,12 +119,12 @@ impl Transaction {
                 block_on(zvf_pyramid::build_reusing(&address, recipe, &options, reuse, on_event))
             }
         };
-        built.map_err(|error| {
+        let built = built.map_err(|error| {
             let message = format!("the levels cannot be built again: {error}");
             EditError::new(error.class(), message).with_cause(error)
         })?;
         *changes = copy.list_differences(journal, "pyramid")?.0;
-        Ok(rebuilt)
+        Ok(RefreshResult { levels: built.iter().map(|report| report.level).collect(), rebuilt })
     }
 }
 

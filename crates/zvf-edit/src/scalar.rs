@@ -366,13 +366,25 @@ impl ColumnType {
     }
 
     /// Encodes a row of a column of objects or groups, where null is `absent`. `name` is that of the column.
-    pub(crate) fn encode_or(&mut self, absent: &[u8], name: &str, value: &Json) -> Result<Vec<u8>> {
-        match self.encode(value).at(name)? {
-            Some(row) => Ok(row),
-            None if self.scalar.kind() == DtypeKind::Bool => {
-                refused(format!("{name}: bool has no value for absent"))
+    pub(crate) fn encode_or(
+        &mut self,
+        absent: Option<&[u8]>,
+        name: &str,
+        value: &Json,
+    ) -> Result<Vec<u8>> {
+        let absent = absent.filter(|_| self.scalar.kind() != DtypeKind::Bool);
+        match (self.encode(value).at(name)?, absent) {
+            (Some(row), Some(absent)) if self.scalar.range().is_some() && row == absent => {
+                refused(format!(
+                    "{name}: {value} of {} stands for absent; add a column of a wider type",
+                    self.scalar.name()
+                ))
             }
-            None => Ok(absent.to_vec()),
+            (Some(row), _) => Ok(row),
+            (None, Some(absent)) => Ok(absent.to_vec()),
+            (None, None) => {
+                refused(format!("{name}: {} has no value for absent", self.scalar.name()))
+            }
         }
     }
 

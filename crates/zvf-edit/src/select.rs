@@ -82,12 +82,9 @@ impl Selector {
         refuse_if(
             self.within.is_some() && self.nearest.is_none(),
             "\"within\" belongs to \"nearest\"",
-        )?;
-        Ok(())
+        )
     }
-}
 
-impl Selector {
     /// Returns a box in which all selected vertices lie; `None` where the conditions state none.
     fn bounding_box(&self, axes: usize) -> Result<Option<BoundingBox>> {
         let around = |center: &Json, radius: &Json, what: &str| -> Result<_> {
@@ -230,7 +227,7 @@ impl Transaction {
     fn vertices_of_groups(&mut self, groups: &[Json], kind: usize) -> Result<Vec<Vid>> {
         let mut ids = BTreeSet::new();
         for number in self.group_numbers(groups)? {
-            ids.extend(self.groups.list[number].members.iter().copied());
+            ids.extend(self.groups.list[number].members());
         }
         let mut found = Vec::new();
         for id in ids {
@@ -342,7 +339,7 @@ impl Transaction {
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
         let stored = geometry.vertices.read_stored(key)?;
-        let size = geometry.scalar.size() * geometry.axes;
+        let size = geometry.position_size();
         // One for each row.
         let positions: Vec<&[u8]> =
             stored.iter().flat_map(|stored| stored.chunks_exact(size)).collect();

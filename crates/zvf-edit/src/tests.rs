@@ -176,14 +176,9 @@ fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str)
         let mut remaining = found[object].clone();
         assert_eq!(remaining.len(), expected.len(), "{id}: {object:?}");
         for position in expected {
-            let at = match ordered {
-                true => 0,
-                // Two positions that differ only by rounding may have swapped.
-                false => {
-                    remaining.iter().position(|candidate| is_near(candidate, position)).unwrap_or(0)
-                }
-            };
-            let nearest = remaining.remove(at);
+            // Two positions that differ only by rounding may have swapped.
+            let near = remaining.iter().position(|found| is_near(found, position));
+            let nearest = remaining.remove(near.filter(|_| !ordered).unwrap_or(0));
             assert!(
                 is_near(&nearest, position),
                 "{id}: {object:?}: {nearest:?}, expected {position:?}"

@@ -120,26 +120,6 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Returns whether a chunk has waste. Its `named` fragments have objects.
-    fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
-        let key = &self.chunk_keys[chunk];
-        let size = self.position_size();
-        let positions = self.vertices.read_stored(key)?.unwrap_or_default();
-        if !positions.len().is_multiple_of(size) {
-            return Ok(true); // loading it reports the error
-        }
-        let fragments = self.fragment_rows(key, positions.len() / size)?;
-        if let Some(last) = named.last().filter(|last| **last as usize >= fragments.len()) {
-            return Err(self.missing_fragment(chunk, *last));
-        }
-        let mut held = vec![false; positions.len() / size];
-        for row in fragments.iter().flatten() {
-            held[*row] = true;
-        }
-        let is_named = !self.has_objects || named.len() == fragments.len();
-        Ok(!is_named || held.contains(&false))
-    }
-
     /// Rebuilds the chunks that have fragments of no object or rows in no fragment, without them.
     /// Holds one chunk in memory at a time.
     fn rebuild_wasted(&mut self, chunks: &[u32]) -> Result<RebuiltRows> {
@@ -148,17 +128,24 @@ impl Geometry {
         for (chunk, fragment) in owners.keys() {
             named.entry(*chunk).or_default().insert(*fragment);
         }
-        let nobody = HashSet::new();
+        let nobody = BTreeSet::new();
         // Flush copies of the arrays, as only the result is handed on.
         let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
         let mut result = RebuiltRows::default();
         for chunk in chunks {
             let named = named.remove(chunk).unwrap_or_default();
-            if !self.has_waste(*chunk, &named)? {
-                continue;
-            }
+            self.forget_vertices();
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
+            let count = state.fragments.len();
+            if let Some(last) = named.last().filter(|last| **last as usize >= count) {
+                return Err(self.missing_fragment(*chunk, *last));
+            }
+            let is_named = !self.has_objects || named.len() == count;
+            // Vertices in no fragment were not there before either.
+            if is_named && state.rows.clone().all(|v| self.vertex[v].alive) {
+                continue;
+            }
             for (fragment, list) in (0_u32..).zip(state.fragments.iter()) {
                 if self.has_objects && !named.contains(&fragment) {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
@@ -205,8 +192,8 @@ impl Geometry {
                 }
             }
             result.chunks.insert(key, became);
-            self.forget_vertices();
         }
+        self.forget_vertices();
         for array in &mut arrays {
             array.flush(&mut result.cells)?;
         }
@@ -232,8 +219,8 @@ impl Geometry {
             let new = *new
                 .filter(|new| **new != NONE)
                 .ok_or_else(|| self.dangling_reference_error(chunk, old))?;
-            let number = |object| FragmentNumber { object, chunk, piece: NONE, old, new };
-            numbers.extend(objects.into_iter().map(number));
+            let number = |object| FragmentNumber { object, chunk, old, new };
+            numbers.extend(objects.into_iter().filter(|_| old != new).map(number));
         }
         let mut change = 0_i64;
         for (key, became) in rows.chunks {

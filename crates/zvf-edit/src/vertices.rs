@@ -148,7 +148,7 @@ impl Transaction {
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
         let geometry = &self.kinds[kind];
-        let size = geometry.scalar.size() * axes;
+        let size = geometry.position_size();
         let image: Box<dyn Fn(Vec<f64>) -> Vec<f64>> = match (&to, by, affine) {
             (Some(_), None, None) => Box::new(|position| position),
             (None, Some(by), None) => {

@@ -1,4 +1,4 @@
-//! The only module with number conversions, for this crate and all above it.
+//! The only module with number conversions, for this crate and all above it, and a hash of numbers.
 //!
 //! A name states the target and the treatment of a number that does not fit: `checked_` returns
 //! `None`, `saturating_` the nearest number of the target type, and without either only the last
@@ -146,6 +146,15 @@ pub const fn trunc_u64(x: f64) -> u64 {
 #[must_use]
 pub fn round_half_up_u64(x: f64) -> u64 {
     u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
+}
+
+/// Returns bits that depend on every bit of `n`, so that adjacent numbers give unrelated results:
+/// the finalizer of `SplitMix64`. Stored levels and files depend on it.
+pub const fn mix_bits(n: u64) -> u64 {
+    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
 }
 
 /// Returns an iterator over all little-endian 64-bit numbers in `bytes`, in order; trailing bytes

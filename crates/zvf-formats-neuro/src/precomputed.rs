@@ -49,6 +49,10 @@ pub const PRECOMPUTED: Spec = Spec {
                 "bits of the hash for shards, 0 to 16: objects go into shards",
             ),
         ],
+        refusal: |header, scope, _| {
+            let has_place = matches!(header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
+            (scope == "vertex" && !has_place).then_some("only points and skeletons have some")
+        },
         check: |header| match header.axes.len() {
             axes @ 4.. if !header.kind.is_chain() && header.kind != Kind::PointCloud => {
                 let what = format!("a {} in {axes} axes", header.kind);

@@ -31,6 +31,7 @@ const SURFACES: Capabilities = Capabilities {
     axes: (1, 3),
     positions: Attributes::Types(&["int64", "float32"]),
     vertex_attributes: Attributes::Types(&["uint8", "int32", "float32"]),
+    order_name: "zv_join_key",
     elements: true,
     corners: 3,
     ids: IdSupport::Order,

@@ -3,7 +3,7 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use zvf_formats::{Spec, TABLE, WriteFn, recognizes_nothing};
+use zvf_formats::{Capabilities, Spec, TABLE, WriteFn, recognizes_nothing};
 
 /// Text with commas.
 pub const CSV: Spec = Spec {
@@ -13,7 +13,7 @@ pub const CSV: Spec = Spec {
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, b','),
     write: Some(WriteFn::Pieces(|file| write::open(file, b','))),
-    capabilities: TABLE,
+    capabilities: Capabilities { own_names: &["x", "y", "z"], ..TABLE },
 };
 
 /// Text with tabs.

@@ -13,5 +13,10 @@ pub const JSONL: Spec = Spec {
     recognizes: recognizes_nothing,
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
-    capabilities: Capabilities { elements: true, element_attributes: Attributes::All, ..TABLE },
+    capabilities: Capabilities {
+        own_names: &["vertex", "position", "positions", "part", "element", "vertices"],
+        elements: true,
+        element_attributes: Attributes::All,
+        ..TABLE
+    },
 };

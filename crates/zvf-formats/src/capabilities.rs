@@ -22,6 +22,10 @@ pub struct Capabilities {
     pub vertex_attributes: Attributes,
     /// The names that attributes of vertices must have, where the format has fixed fields; empty for any.
     pub vertex_names: &'static [&'static str],
+    /// The attribute of vertices that the format keeps as their order.
+    pub order_name: &'static str,
+    /// The names of columns that the format uses itself.
+    pub own_names: &'static [&'static str],
     /// The attributes of objects.
     pub object_attributes: Attributes,
     /// Whether edges and faces can be held.
@@ -154,6 +158,8 @@ pub const POSITIONS_ONLY: Capabilities = Capabilities {
     finite: false,
     vertex_attributes: Attributes::None,
     vertex_names: &[],
+    order_name: "",
+    own_names: &[],
     object_attributes: Attributes::None,
     elements: false,
     corners: 0,

@@ -37,13 +37,16 @@ pub struct Field {
     pub unit: Option<Arc<str>>,
     /// The declared description of the values.
     pub description: Option<Arc<str>>,
+    /// Whether the fill value marks rows without a value, of attributes of objects and groups.
+    pub fill_is_absent: bool,
 }
 
 impl Field {
     /// Creates a column with this name and no further metadata.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, column: Column) -> Self {
-        Self { name: name.into(), column, categories: None, unit: None, description: None }
+        let (name, fill_is_absent) = (name.into(), false);
+        Self { name, column, categories: None, unit: None, description: None, fill_is_absent }
     }
 
     /// Returns the same field with values that are codes of `categories`.

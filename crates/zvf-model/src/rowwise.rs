@@ -146,7 +146,8 @@ impl RowAttribute {
     pub fn field(&self, column: Column) -> Field {
         let OpenedRows { name, unit, description, .. } = &*self.inner;
         let (unit, description) = (unit.clone(), description.clone());
-        Field { unit, description, ..Field::new(name.as_str(), column) }
+        let fill_is_absent = self.inner.absence != Absence::Never;
+        Field { unit, description, fill_is_absent, ..Field::new(name.as_str(), column) }
     }
 
     /// Returns the values of the rows `range`; rows past the end are absent.

@@ -1,7 +1,7 @@
 //! Names next to a target.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
@@ -62,7 +62,8 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
-/// Returns the parent folder of a target, if the name is short enough for sibling names.
+/// Returns the parent folder of a target, if the name is short enough for sibling names and no
+/// folder above is a store: what is written there would replace a part of it.
 pub(crate) fn parent_of(target: &Path) -> Result<&Path, PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(no_name_error(target));
@@ -71,12 +72,26 @@ pub(crate) fn parent_of(target: &Path) -> Result<&Path, PublishError> {
         let text = format!("name: expected at most {MAX_TARGET_BYTES} bytes, found {}", name.len());
         return Err(PublishError::Refused(Class::InvalidArgument, text));
     }
+    if let Some(store) = target.ancestors().skip(1).find(|above| is_store(above)) {
+        let text = format!("expected a place outside of the store {}", store.display());
+        return Err(PublishError::Refused(Class::InvalidArgument, text));
+    }
     Ok(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
 }
 
 /// Returns [`hidden_sibling`], or an error for a target without a name.
 pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, PublishError> {
     hidden_sibling(target, word).ok_or_else(|| no_name_error(target))
+}
+
+/// Returns whether a folder is a store: the document of its root has the block of the format.
+fn is_store(folder: &Path) -> bool {
+    let mut text = String::new();
+    let file = std::fs::File::open(folder.join("zarr.json"));
+    let read = file.and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text));
+    // A group above stores may hold their documents.
+    let own = text.split("\"consolidated_metadata\"").next().unwrap_or_default();
+    read.is_ok() && own.contains(BLOCK)
 }
 
 fn no_name_error(target: &Path) -> PublishError {
@@ -124,6 +139,9 @@ pub(crate) const SCRATCH_LOCK: &str = "lock";
 pub(crate) const SCRATCH_STORE: &str = "store";
 pub(crate) const SCRATCH_OLD: &str = "old";
 pub(crate) const SCRATCH_ADDED: &str = "added";
+/// The key of the block of the format in the document of a root, and the largest such document.
+const BLOCK: &str = "\"zarr_vectors\":";
+const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 /// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
 /// The limit without the suffix `.zvf` of journals and backups.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use zvf_error::{Error, Result};
 use zvf_format::Vocabulary as _;
-use zvf_format::num::{f64_from_u64, to_u64};
+use zvf_format::num::{f64_from_u64, mix_bits, to_u64};
 
 use crate::error::setting_error;
 use crate::view::dot;
@@ -79,12 +79,8 @@ impl FromStr for ColourMap {
 
 /// Returns a colour for an identity: always the same, and different from those of neighbouring ids.
 pub(crate) fn identity_colour(id: u64) -> Rgb {
-    // The finaliser of SplitMix64, which separates neighbours.
-    let mut mixed = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    let [hue, _, strength, value, ..] = mixed.to_le_bytes().map(|byte| f64::from(byte) / 256.0);
+    let [hue, _, strength, value, ..] =
+        mix_bits(id).to_le_bytes().map(|byte| f64::from(byte) / 256.0);
     from_hue(hue, 0.55 + 0.35 * strength, 0.6 + 0.3 * value)
 }
 

@@ -179,7 +179,9 @@ impl Sending<'_> {
             return Err(below_first_object());
         }
         losses.extend(sink.finish().map_err(refuse_unencodable)?.losses);
-        report_begin(begun, &export.notes(), &losses);
+        let left_out = export.header.left_out.iter().map(|what| format!("not read: {what}"));
+        let notes: Vec<String> = export.notes().into_iter().chain(left_out).collect();
+        report_begin(begun, &notes, &losses);
         // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;
         let Some(mut file) = file else { return Ok(()) };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
 use crate::options::OpenOptions;
@@ -95,10 +96,18 @@ impl Budget {
 
     /// Checks that `bytes` could ever be reserved.
     pub(crate) fn check(&self, bytes: u64) -> Result<()> {
-        if bytes > self.max_bytes {
-            return Err(Error::limit("bytes of one read", self.max_bytes, bytes));
-        }
-        Ok(())
+        if bytes > self.max_bytes { Err(Self::refusal(self.max_bytes, bytes)) } else { Ok(()) }
+    }
+
+    /// Returns the error for a read of more bytes than the budget allows.
+    pub(crate) fn refusal(max_bytes: u64, bytes: u64) -> Error {
+        Error::limit(ONE_READ, max_bytes, bytes)
+    }
+
+    /// Returns whether only a budget prevented a read: a larger one may allow it.
+    #[must_use]
+    pub fn is_refusal(error: &Error) -> bool {
+        error.class() == Class::LimitExceeded && error.what() == Some(ONE_READ)
     }
 }
 
@@ -119,6 +128,7 @@ fn units(bytes: u64) -> u32 {
     saturating_u32(bytes.div_ceil(PERMIT_BYTES))
 }
 
+const ONE_READ: &str = "bytes of one read";
 const PERMIT_BYTES: u64 = 1 << 10;
 /// The largest budget: it is counted in kibibytes and must fit the semaphore of a 32-bit target.
 const MAX_BUDGET_BYTES: u64 = (1 << 28) * PERMIT_BYTES;
@@ -164,7 +174,7 @@ mod tests {
         assert!(budget.try_reserve(2048).unwrap().is_none());
         drop((budget.try_reserve(1024).unwrap().unwrap(), reserved));
         assert!(budget.try_reserve(4096).unwrap().is_some());
-        assert_eq!(budget.try_reserve(4097).unwrap_err().class(), zvf_format::Class::LimitExceeded);
+        assert_eq!(budget.try_reserve(4097).unwrap_err().class(), Class::LimitExceeded);
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{checked_usize, to_u64};
+use zvf_format::num::{checked_usize, mix_bits, to_u64};
 use zvf_store::{KeyFinder, KeyTable};
 
-use crate::splitmix::{splitmix64, splitmix64_all};
+use crate::hash::hash_all;
 
 /// The chunks of one level.
 #[derive(Debug, Default)]
@@ -178,12 +178,12 @@ impl ChunkTable {
 
 /// Returns the hash of a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
-    splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
+    hash_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
 /// Returns the hash of a row of the chunk with the hash `chunk`.
 pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
-    splitmix64(chunk ^ row)
+    mix_bits(chunk ^ row)
 }
 
 #[cfg(test)]

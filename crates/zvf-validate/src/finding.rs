@@ -7,6 +7,7 @@ use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
+use zvf_store::Budget;
 
 use crate::rule::{Rule, Severity};
 use crate::rules::{C, S};
@@ -199,10 +200,11 @@ pub(crate) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 /// Returns whether a fault is about stored data, and so a finding; other faults are about the
-/// backend.
+/// backend, or what did not fit in the memory limit.
 pub(crate) fn is_content(error: &Error) -> bool {
     let class = error.class();
-    class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
+    class.is_damage() && !Budget::is_refusal(error)
+        || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@
 //! pyramid, level                         level 5: how levels fit together
 //! rule, rules, finding, findings, report rules, and what was found
 //! parts                                  one validation, divided between processes
-//! pipeline, pool, splitmix, unopened     batches on threads; hashes; stores that do not open
+//! pipeline, pool, hash, unopened         batches on threads; hashes; stores that do not open
 //! ```
 //!
 //! Not here: how findings are printed, and how findings could be repaired.
@@ -43,6 +43,7 @@ mod documents;
 mod finding;
 mod findings;
 mod geometry;
+mod hash;
 mod level;
 mod links;
 mod objects;
@@ -56,7 +57,6 @@ mod report;
 mod rule;
 mod rules;
 mod run;
-mod splitmix;
 mod structure;
 mod unopened;
 mod validation;

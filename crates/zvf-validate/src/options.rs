@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{f64_from_u64, trunc_u64};
+use zvf_format::num::{f64_from_u64, mix_bits, trunc_u64};
 
+use crate::hash::hash_all;
 use crate::rule::{Depth, Rule};
-use crate::splitmix::{splitmix64, splitmix64_all};
 
 /// The options of a validation.
 ///
@@ -51,12 +51,12 @@ impl Checks {
     /// Returns whether the cell `key` is checked.
     pub(crate) fn takes_cell(&self, key: &ChunkKey) -> bool {
         let components = key.components().iter().map(|c| c.cast_unsigned());
-        self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64_all(components)))
+        self.sample.as_ref().is_none_or(|sample| sample.takes(hash_all(components)))
     }
 
     /// Returns whether the manifest in row `row` is checked.
     pub(crate) fn takes_row(&self, row: u64) -> bool {
-        self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64(row)))
+        self.sample.as_ref().is_none_or(|sample| sample.takes(mix_bits(row)))
     }
 
     /// Returns the largest number of rows of a level for a bitmap: it takes as much memory as the
@@ -120,7 +120,7 @@ impl Sample {
 
     fn takes(&self, what: u64) -> bool {
         let below = trunc_u64(self.share * f64_from_u64(u64::MAX));
-        splitmix64(what ^ self.seed) <= below
+        mix_bits(what ^ self.seed) <= below
     }
 }
 

@@ -8,10 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
-use futures_executor::block_on_stream;
 use serde_json::json;
 use zvf_model::Kind;
-use zvf_query::{Mode, Query, Reader};
+use zvf_query::Mode;
 
 use crate::contest::Contender;
 use crate::data::{
@@ -20,7 +19,7 @@ use crate::data::{
 };
 use crate::discard::discard;
 use crate::limit::measure_amount;
-use crate::parts::packed::{measure_answers, measure_queries};
+use crate::parts::packed::measure_queries;
 use crate::peer::Other;
 use crate::pyramid::grow::{measure_levels_beside_more_files, measure_levels_of_kinds};
 use crate::results::Results;
@@ -51,7 +50,6 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
                 unit: "vertices",
                 count: batch.len() as u64,
                 stores: ["", "-shards"].map(|end| folder.join(store(end))),
-                streams: false,
             };
             let write = |shard, store: &Path| write_batch(&batch, chunks, shard, store);
             grown.measure(results, &reference, &write)?;
@@ -70,8 +68,6 @@ struct Grown {
     count: u64,
     /// The stores with one file per chunk, and in shards.
     stores: [PathBuf; 2],
-    /// Whether it is also read batch by batch.
-    streams: bool,
 }
 
 impl Grown {
@@ -82,7 +78,7 @@ impl Grown {
         reference: &Other<'_>,
         write: &dyn Fn(Option<u64>, &Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let Self { works, unit, count, stores: [store, in_shards], streams } = self;
+        let Self { works, unit, count, stores: [store, in_shards] } = self;
         for (store, shard) in [(store, None), (in_shards, Some(SHARD))] {
             if !store.exists() {
                 write(shard, store)?;
@@ -111,11 +107,7 @@ impl Grown {
         let (some_queries, all_queries) = (&some.queries, &all.queries);
         let ours = |queries| Contender::zvf("zvf", move || measure_queries(reader, queries));
         let in_shards = Contender::variant(IN_SHARDS, || measure_queries(&sharded, all_queries));
-        let mut scans = vec![ours(all_queries), in_shards];
-        if *streams {
-            scans.push(Contender::variant(IN_BATCHES, || measure_batches(reader, &all_queries[0])));
-        }
-        scans.push(ask(&all));
+        let scans = vec![ours(all_queries), in_shards, ask(&all)];
         let writers =
             vec![writer("zvf", Role::Zvf, None), writer(IN_SHARDS, Role::Variant, Some(SHARD))];
         let amount = measure_amount(*count, store)?;
@@ -144,7 +136,6 @@ fn measure_points(
         unit: "points",
         count,
         stores: [store.clone(), in_shards],
-        streams: true,
     };
     let write = |shard, store: &Path| Points { shard, ..points }.write_store(store);
     grown.measure(results, reference, &write)?;
@@ -155,18 +146,6 @@ fn measure_points(
         reference.contender(json!({"work": "validate", "path": store, "level": 5})),
     ];
     results.contest(Row::growing(name, work, measure_amount(count, &store)?), sides)
-}
-
-/// Runs the query and reads its answer batch by batch, so that it needs no memory for the whole
-/// answer.
-fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
-    measure_answers(reader, || {
-        let mut rows = 0;
-        for batch in block_on_stream(reader.stream(query.clone())) {
-            rows += std::hint::black_box(batch?).len() as u64;
-        }
-        Ok(rows)
-    })
 }
 
 /// Runs every workload on streamlines of a hundred vertices; they are counted by vertices.
@@ -196,6 +175,5 @@ fn measure_streamlines(
 
 /// The name of the contender that uses shards.
 const IN_SHARDS: &str = "zvf, in shards";
-const IN_BATCHES: &str = "zvf, batch by batch";
 /// Chunks per shard on each axis, as `zvf create` derives it for three axes.
 const SHARD: u64 = 4;

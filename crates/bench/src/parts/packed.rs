@@ -162,20 +162,12 @@ pub(crate) fn count_rows(reader: &Reader, queries: &[Query]) -> anyhow::Result<u
     Ok(count)
 }
 
-/// Measures all queries, one after the other.
+/// Measures all queries, one after the other; the reads are those of the first time.
 pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
-    measure_answers(reader, || count_rows(reader, queries))
-}
-
-/// Measures `answer`, which counts rows; the reads are those of its first run.
-pub(crate) fn measure_answers(
-    reader: &Reader,
-    mut answer: impl FnMut() -> anyhow::Result<u64>,
-) -> anyhow::Result<Turn> {
     let before = reader.store().io_stats();
-    let count = answer()?;
+    let count = count_rows(reader, queries)?;
     let cost = Cost::from_stats(&before, &reader.store().io_stats());
-    let (turn, _) = Turn::measure_repeated(answer)?;
+    let (turn, _) = Turn::measure_repeated(|| count_rows(reader, queries))?;
     Ok(turn.with_count(count).with_cost(cost))
 }
 

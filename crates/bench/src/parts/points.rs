@@ -24,7 +24,7 @@ use crate::row::Role;
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let count = results.bench.scaled(1e6);
     ask_peers(results, count, &["boxes", "bright", "far", "scan"])?;
-    if results.bench.is_thorough() {
+    if !results.bench.quick && !results.bench.alone {
         // With ten times the points, only conditions are queried.
         ask_peers(results, 10 * count, &["bright", "far"])?;
     }
@@ -47,11 +47,7 @@ fn ask_peers(results: &mut Results<'_>, count: u64, asks: &[&str]) -> anyhow::Re
     let packages = &["duckdb", "polars", "pyarrow", "numpy"];
     let columns = Other::new(bench, "Parquet, DuckDB", "columns", packages, &folder);
     let laz = Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder);
-    let octrees = [
-        Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
-        // Its Python package is built against the library, which no package provides.
-        Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
-    ];
+    let octree = Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder);
     let reader = open_store(&store)?;
     for (title, ask, question) in &works {
         let request =
@@ -70,7 +66,7 @@ fn ask_peers(results: &mut Results<'_>, count: u64, asks: &[&str]) -> anyhow::Re
             let file = folder.join("points.laz");
             contenders.push(laz.contender(request(ask, "laz")).with_file(file));
         }
-        for octree in octrees.iter().filter(|_| ["boxes", "scan"].contains(ask)) {
+        if ["boxes", "scan"].contains(ask) {
             let file = folder.join("points.copc.laz");
             contenders.push(octree.contender(request(ask, "copc")).with_file(file));
         }

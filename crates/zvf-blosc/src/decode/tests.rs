@@ -135,9 +135,6 @@ fn each_check_of_a_request_has_its_message() {
         (Decoder::new(7).decode_range(layout, &stored, 0..4).map(|_| ()), "LimitExceeded in request for a blosc chunk, block bytes: expected at most 7, found 8"),
         (decoder.decode_into(layout, &stored, 0..4, &mut [0; 5]), "InvalidArgument in request for a blosc chunk, length of output: expected 4, found 5"),
         (decoder.decode_into(layout, &StoredParts::new(vec![(0, &bytes[..40])]), 0..4, &mut [0; 4]), "InvalidArgument in request for a blosc chunk, stored bytes: expected 12 bytes, found a span that was not given"),
-        (decoder.decode_block(layout, 1, b"", &mut []), "InvalidArgument in request for a blosc chunk, block: expected a block of the chunk, found 1"),
-        (decoder.decode_block(layout, 0, b"", &mut [0; 7]), "InvalidArgument in request for a blosc chunk, length of output: expected 8, found 7"),
-        (decoder.decode_block(&with_dictionary, 0, b"", &mut [0; 8]), "InvalidArgument in request for a blosc chunk, block: expected a block that can be decoded by itself, found 0"),
     ] {
         assert_eq!(found.unwrap_err().to_string(), message);
     }

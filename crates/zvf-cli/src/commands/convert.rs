@@ -16,7 +16,6 @@ use zvf::convert::format::{Attributes, MissingFormat};
 use zvf::convert::read::{self, FileReader, Input};
 use zvf::create::StoreSource;
 use zvf::export::Export;
-use zvf::model::flow::Header;
 use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
@@ -242,13 +241,12 @@ impl Convert {
     async fn convert_store(&self, session: &Session, store: &str, format: Format) -> CommandResult {
         let several = format.capabilities().several_kinds;
         let queries = self.plan_queries(session, store, several).await?;
-        let StoreQueries { reader, query, kinds, mut notes } = queries;
+        let StoreQueries { reader, query, kinds, notes } = queries;
         let progress = session.progress("reading");
         let mut sources: Vec<job::Input> = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
             let export = Export::open(&reader, query.clone(), Some(kind)).await?;
-            notes.extend(describe_unread(&export.header));
             sources.push((Box::new(export.count_expected().await?), None));
             for level in self.coarser_levels(&reader, kind)? {
                 progress.set(format!("level {level} of {store}"));
@@ -309,7 +307,7 @@ impl Convert {
             reader.with_context(|| format!("cannot read {}", join_paths(&self.inputs)))
         };
         let first = open(None, &counter)?;
-        let mut notes: Vec<String> = describe_unread(first.header()).collect();
+        let mut notes = Vec::new();
         let other_kinds = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
@@ -324,11 +322,6 @@ impl Convert {
             readers.into_iter().map(|reader| -> job::Input { (Box::new(reader), bytes.clone()) });
         self.write(session, (self.job(), format), (sources.collect(), notes)).await
     }
-}
-
-/// Describes what is not read of an input.
-fn describe_unread(header: &Header) -> impl Iterator<Item = String> {
-    header.left_out.iter().map(|what| format!("not read: {what}"))
 }
 
 /// Reads a coarser level of a mesh, with the size of its detail.

@@ -56,7 +56,6 @@ impl Demo {
         let begun = Instant::now();
         let folder = &self.folder;
         let context = || format!("cannot create stores in {}", folder.display());
-        std::fs::create_dir_all(folder).with_context(context)?;
         let progress = session.progress("creating stores");
         let mut stores = Vec::new();
         for &kind in Kind::ALL {

@@ -153,30 +153,20 @@ fn place(address: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
     fn nested_stores_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        fs::create_dir(path("a")).unwrap();
         for (old, new, allowed) in [
-            (path("a"), path("b"), true),
-            (path("a"), path("a"), true),
-            (path("a"), path("ab"), true),
-            (path("a"), path("a/b/c"), false),
-            (path("a/b"), path("a"), false),
-            ("s3://x/a".to_owned(), "s3://x/a/b".to_owned(), false),
-            ("s3://x/a/".to_owned(), "s3://x/ab".to_owned(), true),
+            ("/a", "/b", true),
+            ("/a", "/a", true),
+            ("/a", "/ab", true),
+            ("/a", "/a/b/c", false),
+            ("/a/b", "/a", false),
+            ("s3://x/a", "s3://x/a/b", false),
+            ("s3://x/a/", "s3://x/ab", true),
         ] {
-            assert_eq!(check_nested(&old, &new).is_ok(), allowed, "{old} {new}");
-        }
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
-            assert!(check_nested(&path("a"), &path("link/b")).is_err());
+            assert_eq!(check_nested(old, new).is_ok(), allowed, "{old} {new}");
         }
     }
 }

@@ -44,16 +44,23 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the input.
+    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the
+    /// input besides what their headers list.
     pub(crate) async fn write(
         &self,
         session: &Session,
         format: Format,
         sources: Vec<Input>,
-        unread: Vec<String>,
+        mut unread: Vec<String>,
     ) -> CommandResult {
         let mut losses: Vec<Loss> = Vec::new();
         for (source, _) in &sources {
+            for what in &source.header().left_out {
+                let note = format!("not read: {what}");
+                if !unread.contains(&note) {
+                    unread.push(note); // once for all levels and kinds of an input
+                }
+            }
             losses.extend(write::find_losses(source.header(), format)?);
         }
         losses.dedup();
@@ -77,6 +84,9 @@ impl Job {
             ..usual
         };
         let path = Path::new(&self.output);
+        // Surfaces are files, such as `lh.white`, or folders of them.
+        let has_files = format.capabilities().marker.is_empty();
+        let is_named_file = has_files && Format::from_extension(path) == Some(format);
         let (report, notes) = if self.output == "-" {
             let streams = format.capabilities().streams_out;
             let mut out = session.out();
@@ -89,7 +99,7 @@ impl Job {
                 self.copy(session, format, sources, target(&mut stream), &options).await?;
             stream.finish()?;
             written
-        } else if format.capabilities().is_folder {
+        } else if format.capabilities().is_folder && !is_named_file {
             let (replace, gate) = (self.overwrite, session.interrupt().gate().clone());
             let marker = format.capabilities().marker;
             let options_of = StagingOptions { replace, gate, ..StagingOptions::new(marker) };

@@ -198,15 +198,42 @@ fn a_dry_run_lists_every_attribute_that_is_dropped() {
 }
 
 #[test]
+fn surfaces_are_files_and_attributes_do_not_take_the_place_of_columns() {
+    let folder = Folder::new();
+    let array = "<DataArray Intent=\"NIFTI_INTENT_TIME_SERIES\" DataType=\"NIFTI_TYPE_FLOAT32\" \
+        ArrayIndexingOrder=\"RowMajorOrder\" Dimensionality=\"1\" Dim0=\"2\" Encoding=\"ASCII\" \
+        Endian=\"LittleEndian\"><Data>1 2</Data></DataArray>";
+    let series = format!("<GIFTI Version=\"1.0\" NumberOfDataArrays=\"2\">{array}{array}</GIFTI>");
+    let [from, file] = ["s.func.gii", "t.gii"].map(|name| folder.at(name));
+    fs::write(&from, series).unwrap();
+    let convert = |from: &str, to: &str| zvf(&["convert", "-q", from, "-", "--to", to]).clean();
+    zvf(&["convert", "-q", &from, &file]).clean();
+    assert!(convert(&file, "csv").starts_with("vertex,s_time_series,s_time_series_2\n0,1,1\n"));
+    // Chunks are stored in another order than objects.
+    let (first, store) = (folder.at("a.swc"), folder.at("a.zarrvectors"));
+    fs::write(&first, "1 1 900 0 0 1 -1\n2 1 0 0 0 1 -1\n3 1 1 0 0 1 2\n").unwrap();
+    zvf(&["create", "-q", &first, &store, "--chunk-shape", "10,10,10"]);
+    assert!(convert(&store, "swc").contains("\n1 1 900 0 0 1 -1\n"));
+    fs::write(&from, "x,position\n1,2\n").unwrap();
+    zvf(&["convert", &from, &folder.at("p.jsonl"), "--format", "csv"])
+        .refused_with(2, "an attribute \"position\" of vertices");
+}
+
+#[test]
 fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
     let folder = Folder::new();
     fs::write(folder.at("a.csv"), "x,y,speed,track\n0,0,1,7\n1,0,2,7\n1,1,3,7\n").unwrap();
     let lines = ["--kind", "polyline", "--object", "track"];
     zvf(&[&["create", "--quiet", &folder.at("a.csv"), &folder.at("a.zarrvectors")], &lines[..]]
         .concat());
-    let losses = list_losses(&folder.at("a.zarrvectors"), &folder.at("a.fgb"));
-    let expected = "vertex attribute \"speed\" is dropped: a feature has one value";
-    assert!(losses.iter().any(|loss| loss == expected), "{losses:?}");
+    for (output, why) in [
+        ("a.fgb", "a feature has one value"),
+        ("a.precomputed", "only points and skeletons have some"),
+    ] {
+        let losses = list_losses(&folder.at("a.zarrvectors"), &folder.at(output));
+        let expected = format!("vertex attribute \"speed\" is dropped: {why}");
+        assert!(losses.contains(&expected), "{losses:?}");
+    }
 }
 
 #[test]

@@ -30,11 +30,16 @@ fn a_store_is_packed_queried_and_unpacked() {
         assert_eq!(refused.code, 4, "{}", refused.err);
         zvf(&["pack", "--overwrite", old.arg(), &plain]).clean();
 
+        // A group above may hold the document of the store.
+        let group = r#"{"consolidated_metadata":{"a":{"zarr_vectors":{}}}}"#;
+        std::fs::write(folder.at("zarr.json"), group).unwrap();
         zvf(&["unpack", &plain, &new]).clean();
+        let level = zvf(&["unpack", &plain, &format!("{new}/0"), "--overwrite"]);
+        level.refused_with(2, &format!("expected a place outside of the store {new}"));
         assert_eq!(query(&new).out, before.out, "{id}");
         assert!(zvf(&["tensor", "verify", &plain, "--deep"]).clean().ends_with(": ok\n"));
         let count = folder.0.path().read_dir().unwrap().count();
-        assert_eq!(count, 3);
+        assert_eq!(count, 4);
     }
 }
 

@@ -161,7 +161,8 @@ fn chunks_are_divided_anew_and_answers_stay() {
     let points = store("lk_w3_dup_directed");
     let copied = zvf(&["rewrite", points.arg(), &format!("{new}.points"), "--chunk-shape", "75"]);
     check_has(&copied.err, "not read: links of a point_cloud with v2, w");
-    let written = zvf(&["convert", &new, &format!("{new}.trx")]);
+    let written = zvf(&["query", &new, "-o", &format!("{new}.trx")]);
+    check_has(&written.err, "not read: columns of fragments: code");
     check_has(&written.err, "missing values of \"code\" are written as -32768");
     zvf(&["history", "undo", &new, "--last", "4"]).clean();
     assert_eq!((lines(&new), shape(&new)), (before, serde_json::json!([35.0, 35.0, 35.0])));

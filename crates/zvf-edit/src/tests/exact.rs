@@ -185,16 +185,10 @@ fn append(store: &Path, table: &str) -> Result<Json, crate::EditError> {
 
 #[test]
 fn what_is_appended_is_held_chunk_by_chunk() {
-    for id in [
-        "pc2_bins",
-        "pc3_basic",
-        "pc3_sharded_zstd",
-        "pc3_pyramid_explicit",
-        "pc3_pyramid_scaled",
-        "pl2_negative",
-        "sl3_streamlines",
-        "sl3_sharded_blosc",
-    ] {
+    let points = ["bins", "basic", "sharded_zstd", "pyramid_explicit", "pyramid_scaled"];
+    let points = points.map(|id| format!("pc{}_{id}", if id == "bins" { 2 } else { 3 }));
+    let chains = ["pl2_negative", "sl3_streamlines", "sl3_sharded_blosc"];
+    for id in points.iter().map(String::as_str).chain(chains) {
         let stores = [(); 3].map(|()| Unpacked::new(id));
         let [by_chunk, by_number, merged] = stores.each_ref().map(Unpacked::path);
         let kind = &begin(by_chunk).kinds[0];
@@ -311,9 +305,8 @@ fn refuses_arrays_whose_chunks_have_other_names() {
 fn refuses_a_malformed_next_id() {
     for malformed in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
         let store = Unpacked::new("pl2_negative");
-        change_document(store.path(), "", |doc| {
-            doc["attributes"]["zvf"] = json!({"next_id": malformed})
-        });
+        let zvf = json!({"next_id": malformed});
+        change_document(store.path(), "", |doc| doc["attributes"]["zvf"] = zvf);
         assert_eq!(refusal_class(store.path()), Class::Encoding, "{malformed}");
     }
 }
@@ -323,14 +316,11 @@ fn refuses_object_columns_with_malformed_width() {
     let (_folder, store) = polylines(&[0, 1]);
     let path = "0/object_attributes/mass";
     for malformed in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
-        let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
-        change_document(&store, path, doc);
+        change_document(&store, path, |doc| doc["shape"] = malformed.clone());
         let snap = Snapshot::open(&open(&store)).unwrap();
         let error = open_row_column(&snap, "0/object_attributes", "mass").unwrap_err();
-        assert!(
-            [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
-            "{malformed} {error}"
-        );
+        let classes = [Class::BadShape, Class::BadTag, Class::Negative];
+        assert!(classes.contains(&error.class), "{malformed} {error}");
     }
 }
 
@@ -523,4 +513,31 @@ fn links_with_a_direction_are_not_joined_with_links_without_one() {
         assert_fails(join(into, from), Class::InvalidArgument);
     }
     join(&directed, &directed).unwrap();
+}
+
+#[test]
+fn what_is_new_has_no_value_of_a_column_of_the_same_transaction() {
+    let column = |scope: &str| json!({"op": "column.add", "scope": scope, "name": "w", "dtype": "float64", "fill": 3});
+    let [child, parent] = [1, 0].map(|object| json!({"object": object, "index": 0}));
+    let lines = [
+        column("link"),
+        column("fragment"),
+        json!({"op": "object.merge", "objects": [0, 1], "child": child, "parent": parent}),
+        json!({"op": "object.add", "positions": [[1, 2, 3]], "attributes": {"swc_type": [1]}, "parents": [null]}),
+    ];
+    let [once, apart] = ["sk3_trees"; 2].map(Unpacked::new);
+    run(once.path(), &lines).unwrap();
+    lines.into_iter().for_each(|line| drop(run(apart.path(), &[line]).unwrap()));
+    let values = |store: &Unpacked| {
+        let geometry = &mut begin(store.path()).kinds[0];
+        geometry.load_all_links().unwrap();
+        let links = &geometry.links.records;
+        let mut values = Vec::from_iter(links.numbers().map(|link| links.value(link, 0).to_vec()));
+        values.sort_unstable();
+        let mut cells = tree(store.path());
+        cells.retain(|key, _| key.starts_with("0/fragment_attributes/w/c/"));
+        assert!(values.len() > 1 && !cells.is_empty());
+        (values, cells)
+    };
+    assert_eq!(values(&once), values(&apart));
 }

@@ -130,20 +130,18 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
     let subject = || {
         let store = Unpacked::new("sl3_streamlines");
         write_files(store.path(), changes[1..].iter().map(|(key, _)| (key.to_string(), "old")));
-        let root = store.path().join("zarr.json");
-        let text = std::fs::read_to_string(&root).unwrap();
-        let marked = text.replacen(
-            "\"attributes\":",
-            "\"attributes\": {\"zvf\": {\"journal\": 2}}, \"_\":",
-            1,
-        );
-        std::fs::write(root, marked).unwrap();
+        let marked = json!({"zvf": {"journal": 2}});
+        change_document(store.path(), "", |doc| doc["attributes"] = marked);
         commit_pending(&open(store.path()), 1, &changes);
         store
     };
     let once = subject();
+    // The lock of the first commit, whose writer was killed.
+    let name = once.path().file_name().unwrap().to_string_lossy();
+    let lock = once.path().with_file_name(format!(".{name}.zvf-lock"));
+    std::fs::write(&lock, "").unwrap();
     open(once.path()).apply_all_pending().unwrap();
-    assert!(!once.path().join("9").exists());
+    assert!(!once.path().join("9").exists() && !lock.exists());
     for is_late in [false, true] {
         for nth in 0.. {
             let store = subject();

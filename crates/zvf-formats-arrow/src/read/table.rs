@@ -99,7 +99,8 @@ impl Table {
         let fields = batches.schema.fields();
         let names = fields.iter().map(|field| &**field.name());
         let choice = FieldNames::new(Spot::new(batches.format, "the columns"), "a column", names);
-        let positions = choice.positions(&options.columns.positions)?;
+        let is_list = |at: usize| fields[at].data_type().is_nested();
+        let positions = choice.positions(&options.columns.positions, is_list)?;
         let types: Vec<Option<(Dtype, u32)>> =
             positions.iter().map(|at| number_type(fields[*at].data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {

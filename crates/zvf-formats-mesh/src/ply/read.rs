@@ -74,6 +74,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
         let PlyElement { name, properties, .. } = &elements[*index];
         leave_out_lists(properties, Some(*corners), &format!("{name}s"));
     }
+    // `t` next to `s` is a coordinate of a texture, and not a time.
+    let has = |name: &str| fields.iter().any(|field| field.name == name);
+    let mut options = options.clone();
+    if options.columns.positions.is_empty() && ["x", "y", "z", "s", "t"].into_iter().all(has) {
+        options.columns.positions = ["x", "y", "z"].map(str::to_owned).into();
+    }
+    let options = &options;
     let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
     let (width, fields) = match &connectivity {
         Some(connectivity) => {

@@ -173,10 +173,11 @@ fn join_value_files(files: Vec<SurfaceFile>, format: &'static str) -> Result<Who
             }
             rows = Some(value_rows);
         }
-        match file.fields_without_surface.is_empty() {
-            true => fields.extend(file.values.into_iter().map(|values| values.field)),
-            false => fields.extend(file.fields_without_surface),
-        }
+        let own_fields = match file.fields_without_surface.is_empty() {
+            true => file.values.into_iter().map(|values| values.field).collect(),
+            false => file.fields_without_surface,
+        };
+        own_fields.into_iter().for_each(|field| push_field(&mut fields, field));
         label = file.label.filter(|_| is_single);
         if !file.record.is_empty() {
             record.insert(file.name, Json::Object(file.record));
@@ -257,7 +258,7 @@ impl Hemisphere {
             let found = format_args!("{} vertices", points.len());
             spot.ensure(points.len() == vertices, Class::CountMismatch, expected, found)?;
             let name = format!("coords_{}", name.as_deref().unwrap_or(&file.name));
-            self.push_field(Field::new(name, points));
+            push_field(&mut self.fields, Field::new(name, points));
         }
         for SurfaceValues { field, nodes } in file.values {
             match nodes {
@@ -267,10 +268,10 @@ impl Hemisphere {
                         return spot.refuse(Class::OutOfBounds, expected, node);
                     }
                     for field in spread_to_all_vertices(&field, &nodes, vertices)? {
-                        self.push_field(field);
+                        push_field(&mut self.fields, field);
                     }
                 }
-                None if field.column.len() == vertices => self.push_field(field),
+                None if field.column.len() == vertices => push_field(&mut self.fields, field),
                 None => {
                     let found = format!("{} values of {}", field.column.len(), field.name);
                     let expected = format!("{vertices} as {} has vertices", self.name);
@@ -283,18 +284,6 @@ impl Hemisphere {
         }
         self.left_out.extend(file.left_out);
         Ok(())
-    }
-
-    /// Adds a field under a unique name.
-    fn push_field(&mut self, field: Field) {
-        let is_taken = |name: &str| self.fields.iter().any(|field| *field.name == *name);
-        let mut name = field.name.to_string();
-        let mut number = 1;
-        while is_taken(&name) {
-            number += 1;
-            name = format!("{}_{number}", field.name);
-        }
-        self.fields.push(Field { name: name.into(), ..field });
     }
 
     /// Adds the other hemisphere with the fields that both have; others are left out with a note.
@@ -331,6 +320,18 @@ impl Hemisphere {
         self.fields = joined;
         Ok(())
     }
+}
+
+/// Adds a field under a unique name.
+fn push_field(fields: &mut Vec<Field>, field: Field) {
+    let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
+    let mut name = field.name.to_string();
+    let mut number = 1;
+    while is_taken(&name) {
+        number += 1;
+        name = format!("{}_{number}", field.name);
+    }
+    fields.push(Field { name: name.into(), ..field });
 }
 
 /// Returns the first number that is not that of a vertex, and its place.

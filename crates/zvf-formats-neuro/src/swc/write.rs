@@ -9,13 +9,20 @@ use std::io::Write;
 use zvf_error::{Result, format_count};
 use zvf_formats::{
     CollectedInput, Encoded, Millimeters, Target, cannot_hold, format_coordinate, format_value,
+    owner_ids,
 };
 use zvf_model::flow::Loss;
 
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let parents = find_parents(input)?;
-    let order = sort_parents_first(&parents);
+    let mut order = sort_parents_first(&parents);
+    // Trees are numbered in this order: it is that of their objects.
+    let mut owners = owner_ids(&input.batch);
+    for row in &order {
+        owners[*row] = parents[*row].map_or(owners[*row], |parent| owners[parent]);
+    }
+    order.sort_by_key(|row| owners[*row]);
     let field = |name: &str| {
         input.batch.fields().iter().find(|field| &*field.name == name && field.column.width() == 1)
     };

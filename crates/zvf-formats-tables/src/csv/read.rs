@@ -43,19 +43,23 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
     let (lines, spare) = (Lines::new(bytes), Record::default());
     let mut records = Records { lines, delimiter, comment: text.comment, spare, sizes: (0, 0) };
     let first = records.need_first()?;
+    let is_unnamed = |at: usize| text.has_header && first.value(at).trim().is_empty();
     let names: Vec<String> = (0..first.len())
         .map(|at| match text.has_header {
-            true => first.value(at).trim().to_owned(),
+            true if !is_unnamed(at) => first.value(at).trim().to_owned(),
             false if at < 3 => AXES[at].to_owned(),
-            false => format!("c{at}"),
+            _ => format!("c{at}"),
         })
         .collect();
+    let unnamed = (0..first.len()).filter(|at| is_unnamed(*at));
+    let mut marks: Vec<String> =
+        unnamed.map(|at| format!("column {} has no name: it becomes \"c{at}\"", at + 1)).collect();
     let roles = Roles::assign(&names, &records, options)?;
     let (mut sample, sample_is_file) = read_sample(&mut records, options.memory.min(SAMPLE_BYTES))?;
+    let mut types = Vec::new();
     if !text.has_header {
         sample.push_front(first);
     }
-    let (mut types, mut marks) = (Vec::new(), Vec::new());
     for at in &roles.fields {
         let name = &names[*at];
         let column_type = match options.columns.stated_type(name) {
@@ -171,7 +175,7 @@ impl Roles {
                 |axis: &str| names.iter().position(|name| name.eq_ignore_ascii_case(axis));
             AXES.into_iter().map_while(find_axis).collect()
         } else {
-            choice.positions(&columns.positions)?
+            choice.positions(&columns.positions, |_| false)?
         };
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";

@@ -142,7 +142,8 @@ impl<'a> MemberArrays<'a> {
         let names = self.names.iter().copied();
         let choice = FieldNames::new(spot("the archive"), "an array", names);
         let columns = &options.columns;
-        let positions = choice.positions(&columns.positions)?;
+        let is_list = |at| self.open_array(&at).is_ok_and(|array| array.field.width > 1);
+        let positions = choice.positions(&columns.positions, is_list)?;
         if positions.is_empty() {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
             let bad = choice.error(Class::InvalidArgument, expected);

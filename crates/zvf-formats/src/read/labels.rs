@@ -91,5 +91,5 @@ pub fn batch_rows(fields: &[NamedValues], max_rows: usize) -> usize {
 
 /// Size in bytes up to which texts are padded: 256 characters.
 const MAX_PADDED_BYTES: u64 = 1024;
-/// Maximum bytes of the attributes of a batch.
-const MAX_BATCH_BYTES: usize = 256 << 20;
+/// Maximum bytes of the attributes of a batch: a quarter of the lowest memory limit.
+const MAX_BATCH_BYTES: usize = 8 << 20;

@@ -155,13 +155,21 @@ impl<'a, P: Display> FieldNames<'a, P> {
         self.find(name).ok_or_else(missing)
     }
 
-    /// Returns the fields of positions: the chosen ones, or else those of the usual names.
-    pub fn positions(&self, chosen: &[String]) -> Result<Vec<usize>> {
+    /// Returns the fields of positions: the chosen ones, or else those of the usual names. One number called `points` is
+    /// not a position next to `x`.
+    pub fn positions(
+        &self,
+        chosen: &[String],
+        is_list: impl Fn(usize) -> bool,
+    ) -> Result<Vec<usize>> {
         match chosen {
-            [] => Ok(match POSITIONS.into_iter().find_map(|name| self.find(name)) {
-                Some(position) => vec![position],
-                None => AXES.into_iter().map_while(|axis| self.find(axis)).collect(),
-            }),
+            [] => {
+                let axes: Vec<_> = AXES.into_iter().map_while(|axis| self.find(axis)).collect();
+                let whole = POSITIONS.iter().filter_map(|name| self.find(name));
+                let list = whole.clone().find(|at| is_list(*at));
+                let list = list.or_else(|| whole.clone().next().filter(|_| axes.is_empty()));
+                Ok(list.map_or(axes, |at| vec![at]))
+            }
             names => names.iter().map(|name| self.require(name)).collect(),
         }
     }
@@ -227,7 +235,7 @@ impl Roles {
         let pick = |at: usize| placed.get(at).cloned();
         let positions = match (columns.positions.as_slice(), placed.as_slice()) {
             ([], [only]) if only.field.name.is_empty() => vec![0],
-            (chosen, _) => names.positions(chosen)?,
+            (chosen, all) => names.positions(chosen, |at| all[at].field.width > 1)?,
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";

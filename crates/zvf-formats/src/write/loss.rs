@@ -26,8 +26,13 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(cannot_hold(name, format!("{axes} axes"), advice));
     }
+    let is_own = |field: &&Field| can.own_names.contains(&&*field.name);
+    if let Some(field) = header.fields.iter().find(is_own) {
+        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
+        return Err(cannot_hold(name, what, "rename it, or leave it out with --attributes"));
+    }
     let note = (can.check)(header)?;
-    let (ids, refusal) = (can.ids, can.refusal);
+    let (ids, refusal, order_name) = (can.ids, can.refusal, can.order_name);
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
     if can.positions == Attributes::None {
@@ -42,10 +47,10 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
         ("vertex", &header.fields, can.vertex_attributes, can.vertex_names),
         ("object", &header.object_fields, can.object_attributes, &[]),
     ] {
-        // The attribute that is the id of an object is kept as that.
+        // The attribute that is the id of an object, or the order of vertices, is kept as that.
         let is_id = |field: &&Field| {
             let is_id_field = scope == "object" && header.id_field.as_deref() == Some(&*field.name);
-            is_id_field && ids == IdSupport::Bits(64)
+            (is_id_field && ids == IdSupport::Bits(64)) || *field.name == *order_name
         };
         let fields = fields.iter().filter(|field| !is_id(field));
         losses.extend(fields.filter_map(|field| match refusal(header, scope, field) {

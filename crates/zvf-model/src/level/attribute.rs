@@ -315,6 +315,7 @@ impl AttributeReader {
             categories: self.info.categories.clone(),
             unit: self.info.unit.clone(),
             description: self.info.description.clone(),
+            fill_is_absent: false,
         }
     }
 

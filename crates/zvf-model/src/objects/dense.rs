@@ -96,9 +96,9 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {
         let numbers: Vec<i64> = i64s_from_le(row).collect();
-        let Some((fragment, chunk)) = numbers.split_last() else { continue };
-        let fragment = u64::try_from(*fragment).map_err(|_negative| {
-            Error::new(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
+        let (chunk, fragment) = numbers.split_at(saturating_usize(rank)); // then one number
+        let fragment = u64::try_from(fragment[0]).map_err(|_negative| {
+            Error::new(Class::Negative, "fragment", Expected::AtLeast(0), fragment[0])
         })?;
         builder.push_single(chunk, fragment)?;
     }

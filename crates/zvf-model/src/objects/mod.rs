@@ -111,7 +111,7 @@ impl ObjectIndex {
     /// When there are not so many rows, or the ids cannot be read.
     #[boxed]
     pub async fn ids(&self, range: Range<u64>) -> Result<Vec<ObjectId>> {
-        self.check_row(range.end, self.slots())?;
+        self.check_end(range.end)?;
         match &self.inner.ids {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
             Ids::Column { ids, .. } => {
@@ -180,7 +180,7 @@ impl ObjectIndex {
             }
             found.map_err(|rows| {
                 let error = Error::new(Class::Duplicate, "rows of one id", 1, rows);
-                error.at_array(self.ids_path()).at_object(id.0)
+                error.at_array(format!("{}/object_ids", self.inner.path)).at_object(id.0)
             })
         });
         rows.collect()
@@ -260,7 +260,7 @@ impl ObjectIndex {
     async fn table(&self) -> Result<Option<&IdTable>> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
-            if self.table_bytes() > self.inner.cap {
+            if self.slots() * IdTable::BYTES > self.inner.cap {
                 return Ok(None);
             }
             let bytes = dense::all_rows(ids, self.slots()).await?;
@@ -277,11 +277,6 @@ impl ObjectIndex {
         Ok(sparse.get_or_try_init(read).await?.as_ref())
     }
 
-    /// Returns the size of a table of the ids; the number of slots is limited.
-    fn table_bytes(&self) -> u64 {
-        self.slots() * IdTable::BYTES
-    }
-
     fn as_id(&self, row: u64) -> Result<ObjectId> {
         i64::try_from(row).map(ObjectId).map_err(|_too_large| {
             Error::new(Class::Overflow, "row", Expected::AtMost(i64::MAX.into()), row)
@@ -291,24 +286,16 @@ impl ObjectIndex {
 
     fn check_rows(&self, rows: &[u64]) -> Result<()> {
         let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1)); // refused, as any so large
-        self.check_row(last, self.slots())
+        self.check_end(last)
     }
 
-    fn check_row(&self, end: u64, slots: u64) -> Result<()> {
-        if end <= slots {
+    fn check_end(&self, end: u64) -> Result<()> {
+        if end <= self.slots() {
             return Ok(());
         }
-        Err(Error::new(
-            Class::OutOfBounds,
-            "end of rows of the object index",
-            Expected::AtMost(slots.into()),
-            end,
-        )
-        .at_array(&self.inner.path))
-    }
-
-    fn ids_path(&self) -> String {
-        format!("{}/object_ids", self.inner.path)
+        let (what, most) = ("end of rows of the object index", self.slots().into());
+        let error = Error::new(Class::OutOfBounds, what, Expected::AtMost(most), end);
+        Err(error.at_array(&self.inner.path))
     }
 }
 

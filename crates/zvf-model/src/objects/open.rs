@@ -11,7 +11,7 @@ use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, IndexAttrs as Doc};
 
 use super::{Form, Ids, ObjectIndex, OpenedIndex, dense};
-use crate::LevelReader;
+use crate::{LevelReader, ObjectId};
 
 impl LevelReader {
     /// Returns the objects of the level; `None` if it has no index. Opened once per handle.
@@ -71,6 +71,18 @@ impl ObjectIndex {
                 let ids = level.node().dense(OBJECT_IDS).await?;
                 let ids = ids.ok_or_else(|| missing_array_error(&path, "object_ids"))?;
                 dense::check_shape(&ids, &[Some(slots)])?;
+                if ids.fill() != ObjectId::RESERVED.0.to_le_bytes() {
+                    ids.require(slots, 1); // one object may have the id that is the fill value
+                }
+                // Fewer are absent where the number is old.
+                let absent = slots.saturating_sub(doc.num_present.unwrap_or(0));
+                match &form {
+                    Form::Blobs(rows) => rows.require(slots, absent),
+                    Form::Dense { spans, blocks } => {
+                        spans.require(slots, absent);
+                        blocks.require(blocks.len(), 1); // fragment 0 at the origin
+                    }
+                }
                 Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }
             }
         };

@@ -76,22 +76,6 @@ pub fn encode_annotations<T: AsRef<[u8]>>(records: &[(u64, T)]) -> Vec<u8> {
     list
 }
 
-/// Returns a reproducible pseudo-random number (`SplitMix64`): viewers draw a prefix of each list,
-/// which must be a fair sample.
-///
-/// ```
-/// use zvf_precomputed::encode::scatter;
-///
-/// assert_ne!(scatter(1) % 8, scatter(2) % 8);
-/// ```
-#[must_use]
-pub const fn scatter(id: u64) -> u64 {
-    let id = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    id ^ (id >> 31)
-}
-
 /// Converts a count to the integer of the formats.
 fn count(n: usize) -> Result<u32, TooMany> {
     u32::try_from(n).map_err(|_many| TooMany(n))

@@ -20,13 +20,14 @@ use std::sync::Arc;
 
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_floor_i64, to_u64, trunc_u64};
+use zvf_format::num::{
+    f64_from_i64, f64_from_u64, mix_bits, saturating_floor_i64, to_u64, trunc_u64,
+};
 use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
 use super::error::{check_size, unsupported_error};
 use super::space::{can_halve, check_place, chunk_sizes, coordinate, has_cell};
-use crate::encode::scatter;
 
 /// All grids of a cloud of points.
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ struct Share {
 
 impl Share {
     fn has(self, id: u64) -> bool {
-        let zeros = scatter(id).trailing_zeros() / 3;
+        let zeros = mix_bits(id).trailing_zeros() / 3;
         self.number == self.count - 1 - zeros.min(self.count - 1)
     }
 

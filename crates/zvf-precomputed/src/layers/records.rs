@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::nearest_f32;
+use zvf_format::num::{mix_bits, nearest_f32};
 use zvf_model::{Column, Kind, LevelReader};
 
 use super::attributes::{Attribute, Property};
 use super::relations::Relations;
 use super::space::{Space, coordinate};
-use crate::encode::{encode_annotations, scatter};
+use crate::encode::encode_annotations;
 
 /// The contents of the records of a folder.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl RecordSchema {
 
 /// Returns records as a list in a reproducible random order, each once; `None` if there are none.
 pub(crate) fn list_records(mut records: Vec<(u64, Vec<u8>)>) -> Option<Bytes> {
-    records.sort_by_key(|(id, _)| scatter(*id));
+    records.sort_by_key(|(id, _)| mix_bits(*id));
     records.dedup_by_key(|(id, _)| *id);
     (!records.is_empty()).then(|| encode_annotations(&records).into())
 }

@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use zvf_error::Result;
-use zvf_format::num::{f64_from_u64, floor_i64, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{
+    f64_from_u64, floor_i64, mix_bits, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
@@ -148,14 +150,6 @@ pub(crate) fn is_in_subset(number: u64, keep: f64, seed: u64, level: u32) -> boo
 /// Returns a pseudo-random number in the range from 0 to 1, without 1.
 fn unit_fraction(bits: u64) -> f64 {
     f64_from_u64(mix_bits(bits) >> 11) / f64_from_u64(1 << 53)
-}
-
-/// Mixes bits, so that adjacent numbers give unrelated results.
-const fn mix_bits(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// Rows that are processed together.

@@ -49,6 +49,10 @@ fn missing_cells_of_points() {
         if !data.objects.is_empty() {
             queries.push(Query::all().order(Order::Objects));
             queries.push(Query::all().with_owners());
+            let files = store(std::slice::from_ref(&data));
+            let files = remove_cell(&files, "0/object_index/manifests/c/0");
+            let error = Fixture::from_files(&files).run(&queries[4]).unwrap_err();
+            assert_eq!(error.class(), Class::NotFound);
         }
         for array in ARRAYS {
             for query in &queries {

@@ -16,6 +16,7 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Chain, Scratch};
+use crate::budget::Budget;
 use crate::sync::on_threads;
 
 /// Limits on decoded bytes.
@@ -61,7 +62,13 @@ impl Job {
     }
 
     fn decode(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes> {
-        self.chain.decode(self.stored.clone(), cap, scratch)
+        let decoded = self.chain.decode(self.stored.clone(), cap, scratch);
+        // The cap is that of the budget, and not more than ordinary data may have.
+        let is_ordinary = cap == self.caps.batch / 2 && cap == self.max_ordinary_bytes();
+        decoded.map_err(|error| {
+            let is_refusal = is_ordinary && error.class() == Class::LimitExceeded;
+            if is_refusal { Budget::refusal(cap, cap.saturating_add(1)) } else { error }
+        })
     }
 }
 
@@ -186,6 +193,22 @@ mod tests {
             let jobs = contents.iter().map(|content| zstd(content, caps)).collect();
             let results = runtime().block_on(decode_many(jobs));
             assert_eq!(lengths(&results), expected, "{batch}");
+        }
+    }
+
+    #[test]
+    fn ordinary_data_beyond_the_budget_is_refused_by_it() {
+        const M: usize = 1 << 20;
+        let caps = |batch| Caps { chunk: M as u64, thread: 1 << 10, batch };
+        for (content, batch, is_refusal) in [
+            (noise(2 * M), 2 * M as u64, true),
+            (noise(2 * M), u64::MAX, false), // the cap is that of the chunk
+            (vec![0; 2 * M], 2 * M as u64, false), // a bomb
+        ] {
+            let results = runtime().block_on(decode_many(vec![zstd(&content, caps(batch))]));
+            let error = results[0].as_ref().unwrap_err();
+            assert_eq!(error.class(), Class::LimitExceeded);
+            assert_eq!(Budget::is_refusal(error), is_refusal, "{error}");
         }
     }
 

@@ -7,8 +7,9 @@
 //! Not here: presence, framing.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -34,6 +35,7 @@ pub(crate) struct ChunkArray {
     pub(crate) names: ChunkKeyEncoding,
     pub(crate) chain: Arc<Chain>,
     pub(crate) shards: Option<Shards>,
+    required: OnceLock<u64>, // the chunks from the first on that must be stored
 }
 
 /// The location of the bytes of a chunk.
@@ -44,12 +46,13 @@ pub(crate) struct Located {
     pub(crate) span: Option<(Range<u64>, Version)>,
     /// The index of its shard, and its position there.
     indexed: Option<(Arc<Spans>, usize)>,
+    required: bool,
 }
 
 impl Located {
     /// Returns the location of a whole object.
-    pub(super) fn object(key: Key) -> Self {
-        Self { key, span: None, indexed: None }
+    pub(super) fn object(key: Key, required: bool) -> Self {
+        Self { key, span: None, indexed: None, required }
     }
 
     /// Returns a request for the whole chunk.
@@ -98,9 +101,11 @@ impl Located {
         }
     }
 
-    /// Checks that the object may be absent: not if an index of the object was read.
+    /// Checks that the object may be absent: not if an index of the object was read, or its rows
+    /// cannot all equal the fill value.
     pub(crate) fn check_absent(&self) -> Result<()> {
         match &self.span {
+            None if self.required => Err(Error::missing(&self.key, ROWS_STATED)),
             None => Ok(()),
             Some(_) => Err(Error::missing(&self.key, "a shard index was read")),
         }
@@ -155,7 +160,16 @@ impl ChunkArray {
     fn new(key: &Key, doc: &ArrayDoc, id: u32, coding: Coding) -> Result<Self> {
         let shards = Shards::from_doc(doc, coding.index)?;
         let names = doc.chunk_key_encoding;
-        Ok(Self { key: key.clone(), id, names, chain: coding.chain, shards })
+        let required = OnceLock::new();
+        Ok(Self { key: key.clone(), id, names, chain: coding.chain, shards, required })
+    }
+
+    /// From now on, refuses that a chunk of `chunk` rows is absent where at most `absent` of the
+    /// array's `rows` equal the fill value.
+    pub(super) fn require(&self, chunk: NonZeroU64, rows: u64, absent: u64) {
+        let stored = rows.saturating_sub(absent); // at least
+        let chunks = if absent < chunk.get() { stored.div_ceil(chunk.get()) } else { 0 };
+        self.required.get_or_init(|| chunks);
     }
 
     /// Returns the chunks `indexes`, each converted by `finish` after decoding; from the cache, for
@@ -184,9 +198,12 @@ impl ChunkArray {
         source: &Origin,
         chunk_indexes: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Located>>> {
+        let chunks = self.required.get();
+        let is_required = |index: &[u64]| index.first().is_some_and(|n| Some(n) < chunks);
         let Some(shards) = &self.shards else {
-            let whole = |index: &[u64]| Ok(Some(Located::object(self.object(index)?)));
-            return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
+            let indexes = chunk_indexes.iter().map(AsRef::as_ref);
+            let whole = |index| Ok(Some(Located::object(self.object(index)?, is_required(index))));
+            return indexes.map(whole).collect();
         };
         // Neighbours are usually in one shard.
         let mut objects: Vec<Vec<u64>> = Vec::new();
@@ -207,16 +224,21 @@ impl ChunkArray {
             last = Some(number);
         }
         let indexes = join_all(objects.iter().map(|shard| self.spans(source, shards, shard))).await;
-        let place = |(shard, inner): &(usize, usize)| match &indexes[*shard] {
-            Ok((_, None)) => Ok(None),
-            Err(error) => Err(error.clone()),
-            Ok((key, Some(spans))) => Ok(spans.get(*inner).map(|span| Located {
-                key: key.clone(),
-                span: Some((span, spans.version.clone())),
-                indexed: Some((Arc::clone(spans), *inner)),
-            })),
+        let place = |((shard, inner), index): (&(usize, usize), _)| {
+            let (key, spans) = indexes[*shard].as_ref().map_err(Clone::clone)?;
+            let span = spans.as_ref().and_then(|spans| Some((spans, spans.get(*inner)?)));
+            match span {
+                None if is_required(index) => Err(Error::missing(key, ROWS_STATED)),
+                None => Ok(None),
+                Some((spans, span)) => Ok(Some(Located {
+                    key: key.clone(),
+                    span: Some((span, spans.version.clone())),
+                    indexed: Some((Arc::clone(spans), *inner)),
+                    required: false,
+                })),
+            }
         };
-        located.iter().map(place).collect()
+        located.iter().zip(chunk_indexes.iter().map(AsRef::as_ref)).map(place).collect()
     }
 
     async fn spans(
@@ -297,3 +319,6 @@ pub(super) fn answer_each<R, A, T>(
     let mut answer = |request| finish(request, answers.next().expect("each request has an answer"));
     requests.into_iter().map(|request| request?.map_or(Ok(None), &mut answer)).collect()
 }
+
+/// Why a chunk of rows must be there.
+const ROWS_STATED: &str = "its rows are stated";

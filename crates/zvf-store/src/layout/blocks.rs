@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_fault_takes_no_answer_of_the_next_chunk() {
-        let place = Located::object(Key::root().child("a").unwrap());
+        let place = Located::object(Key::root().child("a").unwrap(), false);
         let chunk = Chunk { place: &place, ranges: &[], asked: vec![], version: None, state: () };
         let fault = || Err(Error::replaced());
         let mut answers = vec![fault(), Ok(None), fault()].into_iter();

@@ -10,8 +10,7 @@
 //! uncompressed array are needed, they are read by range; everything else is read by chunk, through
 //! the cache.
 //!
-//! Sizes from documents (items, rows, chunks) are compared with the limits before memory is
-//! allocated.
+//! Sizes from documents are compared with the limits before memory is allocated.
 //!
 //! Not here: the meaning of values, and which values mean "absent".
 
@@ -197,6 +196,12 @@ impl DenseArray {
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
+    }
+
+    /// As [`Rows::require`](super::Rows::require): a row that equals the fill value is empty.
+    pub fn require(&self, rows: u64, absent: u64) {
+        let Body::Chunked(Ok((array, _))) = &self.core.body else { return };
+        array.require(self.core.grid.chunk_rows(), rows, absent);
     }
 
     /// Reads all rows, contiguous.

@@ -151,6 +151,14 @@ impl Rows {
         }
     }
 
+    /// From now on, refuses to read a chunk that is absent, where at most `absent` of the first
+    /// `rows` rows are empty.
+    pub fn require(&self, rows: u64, absent: u64) {
+        if let Body::Chunked { chunk, array: Ok(array), .. } = &self.core.body {
+            array.require(*chunk, rows, absent);
+        }
+    }
+
     /// Returns the rows `range`, each with its own length.
     ///
     /// # Errors

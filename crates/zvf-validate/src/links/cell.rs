@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{mix_bits, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 use zvf_model::read_two_widths;
 
@@ -12,10 +12,10 @@ use super::segment::{LinkChecks, Segment};
 use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
+use crate::hash::hash_all;
 use crate::pipeline::Cell;
 use crate::rule::Severity;
 use crate::rules::{C, G};
-use crate::splitmix::{splitmix64, splitmix64_all};
 
 /// The report of a cell.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -219,7 +219,7 @@ impl LinkReport {
         let hash = |at: usize, row: u64| row_id(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // Hash the ends in input order, so that all copies have the same hash.
-            let stated = splitmix64_all(link.iter_in_input_order().map(|(at, row)| hash(at, row)));
+            let stated = hash_all(link.iter_in_input_order().map(|(at, row)| hash(at, row)));
             self.sum = self.sum.wrapping_add(stated);
         }
         if uses.faces && has_equal_corners(link, chunks) {
@@ -246,7 +246,7 @@ impl LinkReport {
                 .enumerate()
                 .fold(0_u64, |sum, (at, row)| sum.wrapping_add(hash(at, *row)));
             let (_, total) = self.bridges.get_or_insert((chunk, 0));
-            *total = total.wrapping_add(splitmix64(sum));
+            *total = total.wrapping_add(mix_bits(sum));
         }
         if let Some(source_is_finer) = uses.between {
             let source = place(0).zip(link.rows().first());
@@ -392,8 +392,8 @@ fn chunk_count_and_rank(chunks: &[ChunkKey]) -> (usize, usize) {
 
 /// Returns the hash of a link between levels, the same from both sides.
 fn hash_pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
-    let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
-    splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
+    let (source, others) = (hash_all(ends.next()), hash_all(ends));
+    hash_all(if source_is_finer { [source, others] } else { [others, source] })
 }
 
 /// Returns whether a face has the same row at every corner.

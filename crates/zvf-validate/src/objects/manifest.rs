@@ -12,13 +12,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{BlockFragments, Manifest};
-use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
+use zvf_format::num::{i64s_from_le, mix_bits, saturating_usize, to_u64};
 
 use crate::chunks::{ChunkTable, Ends};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::rules::{C, G};
-use crate::splitmix::splitmix64;
 
 /// The checks of manifests, and the data they need.
 #[derive(Debug)]
@@ -269,7 +268,7 @@ impl RowsReport {
         };
         let hash = |chunk: usize, row: u32| checks.chunks.end(chunk, row.into());
         let sum = hash(from.chunk, from.ends.last).wrapping_add(hash(to.chunk, to.ends.first));
-        self.bridges.push((from.chunk.min(to.chunk), splitmix64(sum)));
+        self.bridges.push((from.chunk.min(to.chunk), mix_bits(sum)));
     }
 
     /// Checks C45, G6, G8: the sums over the fragments of an object.

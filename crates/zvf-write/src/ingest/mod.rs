@@ -145,7 +145,8 @@ impl Ingest {
         let kind = self.schema.kind;
         if kind == Kind::Skeleton {
             let expected = "in the batch of its vertices";
-            return Err(unfit_error(kind, "an edge", expected, "one of its own"));
+            let error = unfit_error(kind, "an edge", expected, "one of its own");
+            return Err(error.with_hint("convert a file of edges to SWC first"));
         }
         let numbers = elements::numbers(kind, vertices)?;
         self.elements.push(

@@ -22,7 +22,7 @@ use super::sorted::{KWayMerge, number, number_u32, sort_key, sort_key_u32};
 use super::step_output::{StepOutput, Target};
 use crate::cells::{FRAGMENT, Frame, SEGMENT};
 use crate::columns::row_bytes;
-use crate::error::{roots_error, setting_error, task_error};
+use crate::error::{roots_error, setting_error, task_error, unfit_error};
 use crate::level_columns::Grouping;
 use crate::objects::{absent_values, attribute_plan, common_type, put_values};
 use crate::spill_folder::SpillFolder;
@@ -121,7 +121,7 @@ impl IndexStep<'_> {
             block.extend(id.to_le_bytes());
             Ok(())
         };
-        self.write_rows("object_index/object_ids", plan, put_id).await?;
+        self.write_rows("object_index/object_ids", plan, put_id)?.finish(|_| {}).await?;
         let rank = to_u64(frame.table.rank());
         let mut index = IndexAttrs::new(ids.count, present, rank, true);
         if merged.options.dense {
@@ -152,12 +152,12 @@ impl IndexStep<'_> {
     }
 
     /// Writes an array with a row for each object, many rows at a time.
-    async fn write_rows(
+    fn write_rows(
         &self,
         path: &str,
         plan: DensePlan,
         mut put: impl FnMut(i64, &mut Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<DenseSink> {
         let mut sink = self.frame.build.dense(&self.frame.path(path), plan)?;
         let mut block = Vec::new();
         self.for_each_id(|id| {
@@ -169,7 +169,7 @@ impl IndexStep<'_> {
             Ok(())
         })?;
         sink.push(&block)?;
-        sink.finish(|_| {}).await.map(drop)
+        Ok(sink)
     }
 
     /// Writes the manifest of each object and the number of its vertices, and returns how many have
@@ -291,11 +291,28 @@ impl IndexStep<'_> {
         let texts = [field.record.unit.as_deref(), field.record.description.as_deref()];
         let plan = attribute_plan(name, (dtype, width), count, texts);
         let path = format!("object_attributes/{}", path_segment(name));
+        let (mut has_absent, mut has_fill) = (false, false);
         let put_value = |id, block: &mut Vec<u8>| {
             block.extend_from_slice(field.value(id)?);
+            has_absent |= !field.is_given;
+            has_fill |= field.is_given && field.value == field.none;
             Ok(())
         };
-        self.write_rows(&path, plan, put_value).await
+        let sink = self.write_rows(&path, plan, put_value)?;
+        // The number that stands for absent elsewhere may be meant.
+        let is_number = matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
+        let is_meant = has_fill && is_number && !field.record.fill_is_absent;
+        if is_meant && has_absent {
+            let what = format!("the object attribute {name:?}, which some objects lack");
+            let expected = "no value that stands for absent";
+            return Err(unfit_error(self.merged.schema.kind, what, expected, "it"));
+        }
+        let done = sink.finish(|says| {
+            if is_meant {
+                says.remove("fill_sentinel_meaning");
+            }
+        });
+        done.await.map(drop)
     }
 }
 
@@ -446,6 +463,7 @@ struct MergedField<'a> {
     sources: Vec<KWayMerge>,
     none: Vec<u8>,
     value: Vec<u8>,
+    is_given: bool, // whether an object has the value
 }
 
 impl<'a> MergedField<'a> {
@@ -469,16 +487,19 @@ impl<'a> MergedField<'a> {
         });
         let (sources, none) =
             (sources.collect::<Result<_>>()?, absent_values(dtype, usize_from_u32(width)));
-        Ok(Some(Self { record, ty: (dtype, width), sources, value: none.clone(), none }))
+        let (ty, value, is_given) = ((dtype, width), none.clone(), false);
+        Ok(Some(Self { record, ty, sources, none, value, is_given }))
     }
 
     /// Returns the value of an object. Ids ascend from call to call.
     fn value(&mut self, id: i64) -> Result<&[u8]> {
         self.value.clone_from(&self.none);
+        self.is_given = false;
         for source in &mut self.sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {
                 if number(record) == id {
                     put_values(&mut self.value, &record[16..], usize_from_u32(self.ty.1));
+                    self.is_given = true;
                 }
                 source.advance()?;
             }

@@ -125,6 +125,8 @@ pub(crate) struct FieldRecord {
     pub(crate) width: u32,
     pub(crate) unit: Option<String>,
     pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) fill_is_absent: bool,
 }
 
 impl Slice {
@@ -334,6 +336,7 @@ pub(crate) fn write_field(
         width,
         unit: text(first.and_then(|field| field.unit.as_ref())),
         description: text(first.and_then(|field| field.description.as_ref())),
+        fill_is_absent: given.iter().any(|(_, field)| field.fill_is_absent),
     };
     Ok((record, sorter.finish()?))
 }

@@ -136,6 +136,21 @@ async fn objects_without_vertices_have_attributes_and_groups() {
 }
 
 #[tokio::test]
+async fn the_value_for_absent_is_a_value_if_every_object_has_one() {
+    let (memory, mut writer) = begin(schema(Kind::Polyline)).await;
+    let parts = Parts::new(vec![0, 3], vec![ObjectId(0)]).unwrap();
+    let batch = Batch::new(Kind::Polyline, floats(&[1.0, 9.0, 12.0], 1)).with_parts(parts).unwrap();
+    writer.push(&batch).unwrap();
+    let white = Field::new("colour", column("uint8", 3, vec![255; 3]));
+    writer.object_fields(&[ObjectId(0)], &[white]).unwrap();
+    writer.finish().await.unwrap();
+    let store = open(memory).await;
+    let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
+    let values = level.object_attribute("colour").await.unwrap().unwrap();
+    assert!(values.range(0..1).await.unwrap().absent_rows().is_empty());
+}
+
+#[tokio::test]
 async fn a_chunk_for_each_value_of_an_attribute() {
     let values = vec![Value::from("b"), Value::from("a")];
     let schema = schema(Kind::Polyline).with_bin_attribute("label", values.clone()).unwrap();

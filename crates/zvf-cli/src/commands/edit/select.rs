@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
+use crate::arguments::{Ids, ids};
 use crate::outcome::refuse;
 
 /// Which vertices are selected; all flags must hold.
@@ -15,9 +16,9 @@ pub(crate) struct Select {
     /// Vertices of this object.
     #[arg(long, value_name = "ID")]
     pub(crate) object: Option<i64>,
-    /// Vertices of these objects.
-    #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
-    pub(crate) objects: Vec<i64>,
+    /// Vertices of these objects: 7,9 or 20..30.
+    #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
+    pub(crate) objects: Option<Ids>,
     /// Vertices of the objects of these groups, by number or name.
     #[arg(long, value_name = "GROUP,..", value_delimiter = ',', value_parser = number_or_text)]
     groups: Vec<Json>,

@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
+use crate::arguments::{Ids, ids};
+
 use super::select::{Select, number_or_text, position, to_fields, to_value, value};
 
 /// One operation.
@@ -98,8 +100,9 @@ pub(crate) struct Add {
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct Join {
     /// The objects, in this order.
-    #[arg(required = true, num_args = 2.., value_name = "ID")]
-    objects: Vec<i64>,
+    #[arg(required = true, value_name = "IDS", value_parser = ids)]
+    #[serde(serialize_with = "as_list")]
+    objects: Vec<Ids>,
     /// The object that remains [default: the first].
     #[arg(long, value_name = "ID")]
     into: Option<i64>,
@@ -146,8 +149,9 @@ enum GroupVerb {
         /// Its name.
         name: String,
         /// Its members.
-        #[arg(value_name = "ID")]
-        members: Vec<i64>,
+        #[arg(value_name = "IDS", value_parser = ids)]
+        #[serde(serialize_with = "as_list")]
+        members: Vec<Ids>,
     },
     /// Change the members of a group.
     #[serde(rename = "group.members")]
@@ -156,14 +160,14 @@ enum GroupVerb {
         #[arg(value_parser = number_or_text)]
         group: Json,
         /// Replace all members by these.
-        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
-        set: Option<Vec<i64>>,
+        #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
+        set: Option<Ids>,
         /// Add these members.
-        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
-        add: Option<Vec<i64>>,
+        #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
+        add: Option<Ids>,
         /// Remove these members.
-        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
-        remove: Option<Vec<i64>>,
+        #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
+        remove: Option<Ids>,
     },
     /// Give a group another name.
     #[serde(rename = "group.rename")]
@@ -360,6 +364,10 @@ fn to_map(values: &[Pair]) -> Json {
     values.iter().cloned().collect()
 }
 
+fn as_list<S: Serializer>(lists: &[Ids], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lists.iter().flatten())
+}
+
 fn as_map<S: Serializer>(values: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(values.iter().map(|(name, value)| (name, value)))
 }
@@ -390,13 +398,13 @@ mod tests {
             ("set s --scope object w=3 --object 7", json!({"op": "object.set", "values": {"w": 3}, "objects": [7]})),
             ("move s --object 7 --index -1 --by=-1,2.5", json!({"op": "vertex.move", "vertices": {"object": 7, "index": -1}, "by": [-1, 2.5]})),
             ("move s --nearest 1,2 --within 3 --to 4,5", json!({"op": "vertex.move", "vertices": {"nearest": [1, 2], "within": 3.0}, "to": [4, 5]})),
-            ("rm s --objects 7,9", json!({"op": "object.remove", "objects": [7, 9]})),
+            ("rm s --objects 2..4,9", json!({"op": "object.remove", "objects": [2, 3, 9]})),
             ("delete s --ball 1,2:3", json!({"op": "vertex.remove", "vertices": {"ball": {"center": [1, 2], "radius": 3.0}}})),
             ("add s 1,2 3,4 --value t=5", json!({"op": "object.add", "positions": [[1, 2], [3, 4]], "attributes": {"t": [5, 5]}})),
             ("add s 1,2 --object 7 --at start", json!({"op": "vertex.add", "positions": [[1, 2]], "object": 7, "at": "start"})),
             ("add s 1,2 3,4 --object 7 --parent 4", json!({"op": "vertex.add", "positions": [[1, 2], [3, 4]], "object": 7, "parents": [{"index": 4}, {"new": 0}]})),
             ("add s 1,2 --kind point_cloud", json!({"op": "vertex.add", "positions": [[1, 2]], "kind": "point_cloud"})),
-            ("merge s 1 2 3 --join ends --weld", json!({"op": "object.merge", "objects": [1, 2, 3], "join": "ends", "weld": true})),
+            ("merge s 1..3 3 --join ends --weld", json!({"op": "object.merge", "objects": [1, 2, 3], "join": "ends", "weld": true})),
             ("split s 1 --at 3,5 --share", json!({"op": "object.split", "object": 1, "at": [3, 5], "share": true})),
             ("group s add left 1 2", json!({"op": "group.add", "name": "left", "members": [1, 2]})),
             ("group s members 0 --add 3 --remove 1,2", json!({"op": "group.members", "group": 0, "add": [3], "remove": [1, 2]})),

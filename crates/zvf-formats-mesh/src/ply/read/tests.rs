@@ -64,6 +64,14 @@ fn reads_equal_values_in_each_encoding() {
 }
 
 #[test]
+fn a_coordinate_of_a_texture_is_no_time() {
+    let names = ["x", "y", "z", "s", "t"].map(|name| format!("property float {name}\n"));
+    let header = format!("element vertex 1\n{}end_header\n", names.concat());
+    let read = dump(&PLY, &file("ascii", &header, b"1 2 3 4 5\n"), &ReadOptions::default());
+    assert!(read.unwrap().ends_with("\nx,y,z,s,t\n1,2,3,4,5\n"));
+}
+
+#[test]
 fn reads_edges_and_skips_other_elements() {
     let header = "element camera 1\nproperty list char float at\nproperty double f\nelement nothing 99\n\
         element vertex 2\nproperty float x\nproperty list uchar char tags\nproperty int object\n\

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
+use zvf_format::num::mix_bits;
 use zvf_formats::{cannot_hold, count_u32, counted_loss, json_items};
 use zvf_model::{Extent, Field, Kind, Value};
-use zvf_precomputed::encode::{encode_annotations, scatter};
+use zvf_precomputed::encode::encode_annotations;
 
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::write::sharded::Index;
@@ -375,7 +376,7 @@ impl Grid {
         let mut limit = 1;
         for (cell, mut ids) in self.cells() {
             limit = limit.max(ids.len());
-            ids.sort_by_key(|id| scatter(*id));
+            ids.sort_by_key(|id| mix_bits(*id));
             let name: Vec<String> = cell.iter().map(u64::to_string).collect();
             let code = compressed_morton(&cell, &self.shape);
             index.push(code, &name.join("_"), encode_list(&ids, records))?;

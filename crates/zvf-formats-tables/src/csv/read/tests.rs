@@ -172,6 +172,8 @@ fn reports_words_read_as_missing_numbers() {
         dumped.ends_with("x,mass,label,none\n1,0.5,NA,NA\n2,NaN,a,NA\n3,NaN,b,NA\n4,NaN,c,NA\n"),
         "{dumped}"
     );
+    // pandas gives its index no name.
+    assert!(dump(&CSV, b",x\n7,1\n", &options).unwrap().ends_with("x,c0\n1,7\n"));
 }
 
 #[test]

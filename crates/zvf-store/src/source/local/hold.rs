@@ -13,6 +13,7 @@ use zvf_format::num::to_u64;
 
 use super::file::File;
 use super::{ByteRange, Local, LocalState, PieceFault, Room, run_blocking};
+use crate::budget::Budget;
 use crate::key::Key;
 use crate::source::{GetAnswer, PartialRead, Version};
 
@@ -98,7 +99,7 @@ impl HeldState {
             Err(PieceFault::Error(error)) => return Err(error),
             // The file fits in the budget.
             Err(PieceFault::NoRoom(bytes)) => {
-                return Err(Error::limit("bytes of one read", room.bytes, bytes));
+                return Err(Budget::refusal(room.bytes, bytes));
             }
         };
         if to_u64(read.bytes.len()) != self.file.size() || self.file.is_written()? {
