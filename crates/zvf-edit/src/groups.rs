@@ -79,9 +79,10 @@ impl Group {
     }
 
     /// Adds or removes a member. Returns whether it was none, or one.
+    #[expect(clippy::expect_used, reason = "`has_member` reads the ids")]
     fn set_member(&mut self, id: i64, joins: bool) -> bool {
         let is_other = self.has_member(id) != joins;
-        let mut ids = self.ids.take().unwrap_or_default(); // there since it was asked
+        let ids = self.ids.get_mut().expect("the ids were asked for");
         if is_other && joins {
             // One that left and joins again is the last.
             if ids.len() < self.listed.len() {
@@ -92,7 +93,6 @@ impl Group {
         } else if !joins {
             ids.remove(&id);
         }
-        self.ids = ids.into();
         is_other
     }
 }

@@ -74,8 +74,8 @@ impl AtomicFile {
     /// # Errors
     ///
     /// [`PublishError::Taken`] when the name is taken and must not be replaced, or is not a file;
-    /// [`PublishError::Refused`] when the name is too long; otherwise when the folder cannot be
-    /// written.
+    /// [`PublishError::Refused`] when the name is too long or inside of a store; otherwise when the
+    /// folder cannot be written.
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
         let path = resolve_target(path)?;
         parent_of(&path)?;

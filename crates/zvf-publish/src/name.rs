@@ -87,10 +87,10 @@ pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, Publish
 /// Returns whether a folder is a store: the document of its root has the block of the format.
 fn is_store(folder: &Path) -> bool {
     let mut text = String::new();
-    let file = std::fs::File::open(folder.join("zarr.json"));
-    let read = file.and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text));
+    let read = std::fs::File::open(folder.join("zarr.json"))
+        .and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text));
     // A group above stores may hold their documents.
-    let own = text.split("\"consolidated_metadata\"").next().unwrap_or_default();
+    let own = text.split_once("\"consolidated_metadata\"").map_or(&*text, |(own, _)| own);
     read.is_ok() && own.contains(BLOCK)
 }
 

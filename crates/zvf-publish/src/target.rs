@@ -42,8 +42,8 @@ impl TargetLock {
     /// # Errors
     ///
     /// [`PublishError::Busy`] while another process holds it; [`PublishError::Refused`] when
-    /// the name is too long for sibling names; otherwise when the directory above cannot be
-    /// created, listed or written.
+    /// the name is too long for sibling names, or inside of a store; otherwise when the directory
+    /// above cannot be created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let target = resolve_target(target)?;
         let made = disk.make_dirs(parent_of(&target)?)?;

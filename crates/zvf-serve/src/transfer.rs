@@ -179,8 +179,8 @@ impl Sending<'_> {
             return Err(below_first_object());
         }
         losses.extend(sink.finish().map_err(refuse_unencodable)?.losses);
-        let left_out = export.header.left_out.iter().map(|what| format!("not read: {what}"));
-        let notes: Vec<String> = export.notes().into_iter().chain(left_out).collect();
+        let mut notes = export.notes();
+        notes.extend(export.header.left_out.iter().map(|what| format!("not read: {what}")));
         report_begin(begun, &notes, &losses);
         // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;

@@ -102,6 +102,12 @@ impl<'a> Lookup<'a> {
         &self.places.geometry
     }
 
+    /// Returns whether the rows are contiguous in grid order.
+    #[must_use]
+    pub const fn is_direct(&self) -> bool {
+        matches!(self.places.place, RowPositions::InOrder(_))
+    }
+
     /// Returns the row of a chunk.
     ///
     /// # Errors
@@ -239,7 +245,7 @@ mod tests {
             let bytes = index(rows);
             let index = Index::parse(&bytes, 2000).unwrap();
             let lookup = Lookup::new(&index, 1, &geometry, hint);
-            assert_eq!(matches!(lookup.places.place, RowPositions::InOrder(_)), direct);
+            assert_eq!(lookup.is_direct(), direct);
             for c in grid {
                 assert_eq!(lookup.row(&c).unwrap(), &row(1, c));
             }
@@ -277,7 +283,7 @@ mod tests {
     fn unknown_datasets_are_refused() {
         let bytes = crate::tests::two_tiles();
         let file = TetView::parse(&bytes).unwrap();
-        assert!(file.lookup(0).is_ok());
+        assert!(file.lookup(0).unwrap().is_direct());
         assert_eq!(
             file.lookup(1).unwrap_err().to_string(),
             "InvalidArgument in tet directory, dataset_id at byte 0: expected at most 0, found 1"

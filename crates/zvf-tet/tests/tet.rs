@@ -131,6 +131,7 @@ fn check_dataset(name: &str, expected: &Value, file: &TetView<'_>) {
     assert_eq!(expected["raw_bytes"], geometry.byte_len(), "{name}");
 
     let lookup = file.lookup(dataset.id()).unwrap();
+    assert_eq!(lookup.is_direct(), !name.starts_with("shuffled"), "{name}");
     let all = lookup.select_all().unwrap();
     let (stream, dense) = (all.byte_stream(), all.dense_span());
     assert_eq!(expected["payloads_contiguous_raw"], stream.is_some(), "{name}");

@@ -65,9 +65,9 @@ impl Job {
         let decoded = self.chain.decode(self.stored.clone(), cap, scratch);
         // The cap is that of the budget, and not more than ordinary data may have.
         let is_ordinary = cap == self.caps.batch / 2 && cap == self.max_ordinary_bytes();
-        decoded.map_err(|error| {
-            let is_refusal = is_ordinary && error.class() == Class::LimitExceeded;
-            if is_refusal { Budget::refusal(cap, cap.saturating_add(1)) } else { error }
+        decoded.map_err(|error| match error.class() == Class::LimitExceeded && is_ordinary {
+            true => Budget::refusal(cap, cap.saturating_add(1)),
+            false => error,
         })
     }
 }

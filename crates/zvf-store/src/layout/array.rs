@@ -198,8 +198,7 @@ impl ChunkArray {
         source: &Origin,
         chunk_indexes: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Located>>> {
-        let chunks = self.required.get();
-        let is_required = |index: &[u64]| index.first().is_some_and(|n| Some(n) < chunks);
+        let is_required = |index: &[u64]| index.first() < self.required.get();
         let Some(shards) = &self.shards else {
             let indexes = chunk_indexes.iter().map(AsRef::as_ref);
             let whole = |index| Ok(Some(Located::object(self.object(index)?, is_required(index))));

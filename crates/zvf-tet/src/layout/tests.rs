@@ -120,7 +120,7 @@ proptest! {
         prop_assert!(offsets.iter().all(|offset| offset % (1 << alignment) == 0));
         prop_assert_eq!(offsets, placed);
         for id in 0..file.directory().len() {
-            prop_assert!(file.lookup(id).is_ok());
+            prop_assert!(file.lookup(id).unwrap().is_direct());
         }
     }
 }
