@@ -116,6 +116,13 @@ pub(crate) fn summarize(rendered: &str) -> String {
     format!("{words}; see \"{command} --help\"")
 }
 
+/// Returns advice where a word is one of `names` but for one letter that is wrong, missing or added, or two that are
+/// swapped.
+pub(crate) fn suggest<'a>(word: &str, mut names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let near = names.find(|name| strsim::osa_distance(word, name) <= 1)?;
+    Some(format!("did you mean {near}?"))
+}
+
 /// Returns the parser of an option that takes one of `choices`: its name, its value, and help.
 pub(crate) fn choice<T: Clone + Send + Sync + 'static>(
     choices: &'static [(&'static str, T, &'static str)],

@@ -85,7 +85,7 @@ pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, Publish
 }
 
 /// Returns whether a folder is a store: the document of its root has the block of the format.
-fn is_store(folder: &Path) -> bool {
+pub(crate) fn is_store(folder: &Path) -> bool {
     let mut text = String::new();
     let read = std::fs::File::open(folder.join("zarr.json"))
         .and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text));

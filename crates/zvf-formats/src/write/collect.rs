@@ -290,7 +290,7 @@ mod tests {
         let divided = bare.clone().with_parts(parts).unwrap();
         for (batch, bytes) in [(bare, 1200), (owned, 2800), (divided, 2800)] {
             for (max_bytes, fits) in [(bytes, true), (bytes - 1, false)] {
-                let options = FormatOptions { memory: max_bytes, ..FormatOptions::default() };
+                let options = FormatOptions { memory: 3 * max_bytes, ..FormatOptions::default() };
                 let mut collected = CollectedPieces::new(&header, &options, "npz");
                 let pushed = collected.push(Piece::Vertices(batch.clone()));
                 assert_eq!(pushed.is_ok(), fits, "{max_bytes}");

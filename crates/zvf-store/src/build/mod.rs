@@ -90,6 +90,8 @@ pub struct BuildOptions {
     /// Whether an existing store is replaced, atomically. Only in a local directory: object stores
     /// cannot do this.
     pub replace: bool,
+    /// Whether it is a store, and not an array: one does not replace the other.
+    pub is_store: bool,
     /// Whether the build is added to an existing store, which stays in place except for its root
     /// document. The root document is replaced last, which is the commit. Requires `replace` and a
     /// local directory; [`Build::copy_documents`] brings the documents that are not rewritten.
@@ -112,6 +114,7 @@ impl Default for BuildOptions {
     fn default() -> Self {
         Self {
             replace: false,
+            is_store: true,
             adds: false,
             store: OpenOptions::default(),
             sync: true,

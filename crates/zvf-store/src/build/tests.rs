@@ -314,13 +314,16 @@ async fn refused_targets_are_named() {
     fs::write(path("gone.zvf/log/1"), "").unwrap();
     fs::create_dir_all(path("journaled.zvf/repair-1")).unwrap();
     fs::create_dir(path("journaled")).unwrap();
-    fs::write(path("journaled/zarr.json"), "").unwrap();
+    fs::write(path("journaled/zarr.json"), r#"{"zarr_vectors":{}}"#).unwrap();
+    fs::create_dir(path("array")).unwrap();
+    fs::write(path("array/zarr.json"), r#"{"node_type":"array"}"#).unwrap();
     fs::create_dir(path("empty")).unwrap();
     for (name, replace, message) in [
         ("file", false, "AlreadyExists, file already exists".to_owned()),
         ("file", true, "AlreadyExists, file already exists".to_owned()),
         ("full", false, "AlreadyExists, full already exists".to_owned()),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
+        ("array", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"another folder of Zarr\"".to_owned()),
         ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found NAME.zvf beside it".to_owned()),
         ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found NAME.zvf beside it".to_owned()),
     ] {
