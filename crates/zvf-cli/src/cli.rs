@@ -116,16 +116,7 @@ impl Cli {
     }
 
     /// Runs the subcommand and prints to `out`; only `interrupt` stops it.
-    pub(crate) fn run_in(
-        self,
-        interrupt: &Interrupt,
-        on_progress: ProgressHook,
-        out: Output,
-    ) -> CommandResult {
-        self.run_on(Interrupt::silent_runtime()?, interrupt, Some(on_progress), out)
-    }
-
-    fn run_on(
+    pub(crate) fn run_on(
         self,
         runtime: Runtime,
         interrupt: &Interrupt,

@@ -341,7 +341,7 @@ async fn refused_targets_are_named() {
     write(&path("empty"), options(), b"x").await;
     assert!(path("empty/zarr.json").is_file());
     let left = names(dir.path());
-    assert_eq!(left, ["empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
+    assert_eq!(left, ["array", "empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
 }
 
 #[tokio::test]
