@@ -87,7 +87,7 @@ async fn documents_and_cells_typed_by_hand() {
     }
     let report = cells.finish(|_| ()).await.unwrap();
     assert_eq!(
-        (report.cells, report.payload_bytes, report.stored_bytes, report.objects),
+        (report.items, report.payload_bytes, report.stored_bytes, report.objects),
         (2, 9, 25, 2)
     );
 
@@ -104,7 +104,7 @@ async fn documents_and_cells_typed_by_hand() {
         .finish(|attributes| drop(attributes.insert("name".into(), "sharded".into())))
         .await
         .unwrap();
-    assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
+    assert_eq!((report.items, report.stored_bytes, report.objects), (2, 116, 1));
 
     let mut groups = build
         .rows("0/groups", RowPlan { codecs: CodecPipeline::empty(), ..RowPlan::default() })
@@ -119,7 +119,7 @@ async fn documents_and_cells_typed_by_hand() {
         rows.push(row).unwrap();
     }
     let report = rows.finish(|_| ()).await.unwrap();
-    assert_eq!((report.rows, report.objects), (5, 2));
+    assert_eq!((report.items, report.objects), (5, 2));
 
     let int16 = "int16".parse::<Dtype>().unwrap();
     let plan = DensePlan {
