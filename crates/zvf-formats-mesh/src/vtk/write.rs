@@ -8,7 +8,8 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
-    CollectedInput, Encoded, NUMBERS, Target, UINT8, format_values, gather_rows, to_f32_bytes,
+    CollectedInput, Encoded, NUMBERS, Target, UINT8, format_value, gather_rows, to_f32_bytes,
+    value_places,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -29,17 +30,21 @@ impl Array {
         Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
     }
 
+    fn from_fields(fields: &[Field]) -> Result<Vec<Self>> {
+        fields.iter().map(Self::from_field).collect()
+    }
+
     fn from_field(field: &Field) -> Result<Self> {
         let name = field.name.to_string();
         let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
-        if is_text && field.column.width() == 1 {
+        if is_text {
             let mut bytes = Vec::new();
-            for text in format_values(field)? {
-                bytes.extend(text.bytes().filter(|byte| *byte != 0));
+            for (row, at) in value_places(&field.column) {
+                bytes.extend(format_value(field, row, at)?.bytes().filter(|byte| *byte != 0));
                 bytes.push(0);
             }
-            let tuples = Some(field.column.len());
-            return Ok(Self { kind: "String", name, width: 1, bytes, tuples });
+            let (width, tuples) = (field.column.width(), Some(field.column.len()));
+            return Ok(Self { kind: "String", name, width, bytes, tuples });
         }
         Ok(Self::from_column(name, &field.column))
     }
@@ -59,6 +64,7 @@ fn name_of(dtype: Dtype) -> Option<&'static str> {
 }
 
 /// The cells of the input, of one sort.
+#[derive(Default)]
 struct Cells {
     verts: Vec<Vec<usize>>,
     lines: Vec<Vec<usize>>,
@@ -69,8 +75,7 @@ struct Cells {
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let cells = build_cells(input)?;
-    let mut point_data =
-        input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
+    let mut point_data = Array::from_fields(input.batch.fields())?;
     let has_point_owners =
         matches!(input.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
     if let Some(owners) = input.owners().filter(|_| has_point_owners) {
@@ -144,36 +149,25 @@ impl Body {
 /// Encodes positions with three axes.
 fn encode_positions(input: &CollectedInput) -> Array {
     let column = input.batch.positions();
-    let is_float = matches!(name_of(column.dtype()), Some("Float32" | "Float64"));
-    if column.width() == 3 && is_float {
-        return Array::from_column("Points".to_owned(), column);
-    }
     let is_single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
-    let mut bytes = Vec::new();
-    for row in 0..column.len() {
-        for x in input.point(row) {
-            match is_single {
-                true => bytes.extend(nearest_f32(x).to_le_bytes()),
-                false => bytes.extend(x.to_le_bytes()),
-            }
-        }
-    }
+    let all = (0..column.len()).flat_map(|row| input.point(row));
+    let bytes = match is_single {
+        true => all.flat_map(|x| nearest_f32(x).to_le_bytes()).collect(),
+        false => all.flat_map(f64::to_le_bytes).collect(),
+    };
     let kind = if is_single { "Float32" } else { "Float64" };
-    Array { kind, name: "Points".to_owned(), width: 3, bytes, tuples: None }
+    Array { kind, name: "Points".into(), width: 3, bytes, tuples: None }
 }
 
 fn build_cells(input: &CollectedInput) -> Result<Cells> {
-    let mut cells =
-        Cells { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
-    let element_data =
-        || input.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
+    let mut cells = Cells::default();
     match input.header.kind {
         Kind::PointCloud => cells.verts = (0..input.batch.len()).map(|row| vec![row]).collect(),
         Kind::Mesh => {
             let elements = input.batch.elements();
             cells.polys =
                 elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
-            cells.data = element_data()?;
+            cells.data = Array::from_fields(input.element_fields())?;
             if let Some(owners) = input.owners() {
                 let owner = |face: &Vec<usize>| {
                     let first = face.first().and_then(|row| owners[*row]);
@@ -191,7 +185,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
         }
         _ => {
             cells.lines = input.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();
-            cells.data = element_data()?;
+            cells.data = Array::from_fields(input.element_fields())?;
         }
     }
     Ok(cells)

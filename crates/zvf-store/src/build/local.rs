@@ -51,9 +51,16 @@ pub(super) fn join(target: &Path, work: &Path, options: &BuildOptions) -> Result
     })
 }
 
-/// Refuses a name that is taken, a store with a journal, and the journal of a deleted store.
+/// Refuses a name that is taken, other data of Zarr, a store with a journal, and the journal of a
+/// deleted store.
 fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     options.check_target(target)?;
+    let root =
+        found(fs::read_to_string(target.join(DOCUMENT))).unwrap_or_default().unwrap_or_default();
+    if root.contains("\"node_type\"") && !root.contains("zarr_vectors") {
+        let expected = "a store: give another name, or remove what is there yourself";
+        return Err(Error::new(Class::InvalidArgument, "folder", expected, "other data of Zarr"));
+    }
     if count_records(target).with_op("write")? == 0 {
         return Ok(());
     }
