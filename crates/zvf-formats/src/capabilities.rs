@@ -24,7 +24,7 @@ pub struct Capabilities {
     pub vertex_names: &'static [&'static str],
     /// The attribute of vertices that the format keeps as their order.
     pub order_name: &'static str,
-    /// The names of columns that the format uses itself.
+    /// The names of columns that the format uses itself: also that of the ids of objects.
     pub own_names: &'static [&'static str],
     /// The attributes of objects.
     pub object_attributes: Attributes,

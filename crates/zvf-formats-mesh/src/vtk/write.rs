@@ -8,8 +8,8 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
-    CollectedInput, Encoded, NUMBERS, Target, UINT8, arrange_field, format_values, new_column,
-    to_f32_bytes,
+    CollectedInput, Encoded, NUMBERS, Target, UINT8, arrange_field, format_value, new_column,
+    to_f32_bytes, value_places,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Elements, Field, Kind, ObjectId};
@@ -18,6 +18,7 @@ use zvf_model::{Column, Elements, Field, Kind, ObjectId};
 struct Array {
     kind: &'static str,
     name: String,
+    width: u32,
     values: Column,
     tuples: Option<usize>, // of text
 }
@@ -32,16 +33,21 @@ impl Array {
         Self::new(name, Dtype::INT64, 1, values.flatten().collect())
     }
 
+    fn from_fields(fields: &[Field]) -> Result<Vec<Self>> {
+        fields.iter().map(Self::from_field).collect()
+    }
+
     fn from_field(field: &Field) -> Result<Self> {
         let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
-        if is_text && field.column.width() == 1 {
+        if is_text {
             let mut bytes = Vec::new();
-            for text in format_values(field)? {
-                bytes.extend(text.bytes().filter(|byte| *byte != 0));
+            for (row, at) in value_places(&field.column) {
+                bytes.extend(format_value(field, row, at)?.bytes().filter(|byte| *byte != 0));
                 bytes.push(0);
             }
+            let (width, tuples) = (field.column.width(), Some(field.column.len()));
             let array = Self::new(&field.name, UINT8, 1, bytes)?;
-            return Ok(Self { kind: "String", tuples: Some(field.column.len()), ..array });
+            return Ok(Self { kind: "String", width, tuples, ..array });
         }
         Self::from_column(&field.name, &field.column)
     }
@@ -54,7 +60,7 @@ impl Array {
                 ("Float32", new_column(Dtype::FLOAT32, column.width(), bytes)?)
             }
         };
-        Ok(Self { kind, name: name.to_owned(), values, tuples: None })
+        Ok(Self { kind, name: name.to_owned(), width: values.width(), values, tuples: None })
     }
 }
 
@@ -82,8 +88,7 @@ impl Cells {
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let mut cells = build_cells(input)?;
-    let mut point_data =
-        input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
+    let mut point_data = Array::from_fields(input.batch.fields())?;
     let has_point_owners =
         matches!(input.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
     if let Some(owners) = input.owners().filter(|_| has_point_owners) {
@@ -142,8 +147,7 @@ impl Body {
             self.xml.push_str(&format!(
                 "        <{tag} type=\"{}\" Name=\"{name}\" NumberOfComponents=\"{}\"{tuples} \
                  format=\"appended\" offset=\"{offset}\"/>\n",
-                array.kind,
-                array.values.width()
+                array.kind, array.width
             ));
             self.arrays.push(array);
         }
@@ -159,22 +163,16 @@ fn encode_positions(input: &CollectedInput) -> Result<Array> {
         return Array::from_column("Points", column);
     }
     let is_single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
-    let mut bytes = Vec::new();
-    for row in 0..column.len() {
-        for x in input.point(row) {
-            match is_single {
-                true => bytes.extend(nearest_f32(x).to_le_bytes()),
-                false => bytes.extend(x.to_le_bytes()),
-            }
-        }
-    }
-    Array::new("Points", if is_single { Dtype::FLOAT32 } else { Dtype::FLOAT64 }, 3, bytes)
+    let all = (0..column.len()).flat_map(|row| input.point(row));
+    let (dtype, bytes) = match is_single {
+        true => (Dtype::FLOAT32, all.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()),
+        false => (Dtype::FLOAT64, all.flat_map(f64::to_le_bytes).collect()),
+    };
+    Array::new("Points", dtype, 3, bytes)
 }
 
 fn build_cells(input: &CollectedInput) -> Result<Cells> {
     let mut cells = Cells { sort: "Lines", ..Cells::default() };
-    let element_data =
-        || input.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
     match input.header.kind {
         Kind::PointCloud => {
             cells.sort = "Verts";
@@ -184,7 +182,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
             cells.sort = "Polys";
             let faces = || input.batch.elements().into_iter().flat_map(Elements::iter);
             faces().for_each(|face| cells.push(face.iter().copied()));
-            cells.data = element_data()?;
+            cells.data = Array::from_fields(input.element_fields())?;
             if let Some(owners) = input.owners() {
                 let owner = |face: &[usize]| {
                     let first = face.first().and_then(|row| owners[*row]);
@@ -203,7 +201,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
         }
         _ => {
             input.edges().into_iter().for_each(|(edge, _)| cells.push(edge));
-            cells.data = element_data()?;
+            cells.data = Array::from_fields(input.element_fields())?;
         }
     }
     Ok(cells)

@@ -26,11 +26,7 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(cannot_hold(name, format!("{axes} axes"), advice));
     }
-    let is_own = |field: &&Field| can.own_names.contains(&&*field.name);
-    if let Some(field) = header.fields.iter().find(is_own) {
-        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
-        return Err(cannot_hold(name, what, "rename it, or leave it out with --attributes"));
-    }
+    check_names(header, can.own_names, name)?;
     let note = (can.check)(header)?;
     let (ids, refusal, order_name) = (can.ids, can.refusal, can.order_name);
     let mut losses = Vec::new();
@@ -99,6 +95,15 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
             .push(Loss::new(format!("the unit {unit} is not stated: {name} has no place for it")));
     }
     Ok(losses)
+}
+
+/// Refuses attributes of vertices with the names of columns that a format uses itself.
+pub(crate) fn check_names(header: &Header, own_names: &[&str], format: &str) -> Result<()> {
+    let own = header.fields.iter().find(|field| own_names.contains(&&*field.name));
+    own.map_or(Ok(()), |field| {
+        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
+        Err(cannot_hold(format, what, "rename it, or leave it out with --attributes"))
+    })
 }
 
 /// Returns whether `dtype` is half precision that a wider float holds without a loss.
