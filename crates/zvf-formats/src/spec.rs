@@ -8,13 +8,12 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::flow::{FlowReport, Header, Piece, Sink};
 
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, check_names};
 use crate::error::cannot_hold;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
 use crate::read::{Bytes, FileReader, ReadOptions};
 use crate::table::value_places;
-use crate::write::loss::check_names;
 use crate::write::{
     CollectedPieces, Encode, FormatOptions, NewFile, Opened, OpenedWriter, PieceWriter, Target,
     second_kind,

@@ -5,7 +5,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::flow::{Header, Loss};
 use zvf_model::{Field, Kind};
 
-use crate::capabilities::{Attributes, GroupSupport, IdSupport, UnitSupport};
+use crate::capabilities::{Attributes, GroupSupport, IdSupport, UnitSupport, check_names};
 use crate::error::cannot_hold;
 use crate::spec::Spec;
 
@@ -95,15 +95,6 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
             .push(Loss::new(format!("the unit {unit} is not stated: {name} has no place for it")));
     }
     Ok(losses)
-}
-
-/// Refuses attributes of vertices with the names of columns that a format uses itself.
-pub(crate) fn check_names(header: &Header, own_names: &[&str], format: &str) -> Result<()> {
-    let own = header.fields.iter().find(|field| own_names.contains(&&*field.name));
-    own.map_or(Ok(()), |field| {
-        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
-        Err(cannot_hold(format, what, "rename it, or leave it out with --attributes"))
-    })
 }
 
 /// Returns whether `dtype` is half precision that a wider float holds without a loss.
