@@ -1,7 +1,6 @@
 //! zarr-vectors and other peers: installed or built, and queried one request at a time.
 
 use std::cell::{LazyCell, RefCell};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -169,6 +168,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// The target of a link is left unchanged.
