@@ -100,7 +100,7 @@ impl StagingOptions {
             let (rule, found) = ("a store: nothing else is replaced", "a directory without");
             return Err(PublishError::not_replaceable(rule, &format!("{found} {}", self.marker)));
         }
-        let (rule, found) = match (self.is_store, self.adds || is_store(target)) {
+        let (rule, found) = match (self.adds || self.is_store, self.adds || is_store(target)) {
             (true, false) => ("a store: nothing else is replaced", "another folder of Zarr"),
             (false, true) => ("no store: only a store replaces one", "a store"),
             _ => return Ok(()),
