@@ -133,7 +133,7 @@ impl MergedSlices {
         let stride = row_bytes(&columns, count(|slice| slice.given), elements);
         let bytes = |chunk: u32| rows[usize_from_u32(chunk)].saturating_mul(stride); // above any limit
         // Rows of a chunk are read, then ordered and encoded.
-        let limit = options.memory.max(MIN_MEMORY) / 2;
+        let limit = options.memory.max(MIN_MEMORY);
         let mut chunks = 0..index_u32(rows.len());
         if let Some(large) = chunks.find(|chunk| stem.is_some() && bytes(*chunk) > limit) {
             let expected = format!("at most {limit} bytes of rows");
@@ -408,7 +408,7 @@ pub(crate) fn row_bytes(
 }
 
 /// Below this, memory does not bound the chunks of a store.
-const MIN_MEMORY: u64 = 2 << 20;
+const MIN_MEMORY: u64 = 1 << 20;
 
 /// The columns of all slices, and for each slice the merged codes of its text codes.
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
