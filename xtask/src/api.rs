@@ -12,22 +12,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, ensure};
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::{Member, members, published_set};
 use crate::fixtures::{Mode, settle};
 use crate::house::{House, say};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "api",
-    help: "compare the public items of published crates with their snapshots
-
-usage: cargo xtask api [--write]
-
-Documents each published library with all features, lists its public items and compares the lists with
-docs/api. --write replaces the snapshots: review the difference before it is committed.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let write = args.flag("--write");

@@ -4,24 +4,11 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::times::measure;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "before",
-    help: "build the program of before the redesign, or compare with it
-
-usage: cargo xtask before [ARGS OF zvf]
-
-Builds the release program of one old commit in a work tree below the target folder and prints its path. With
-ARGS, it and the release program of this tree run with them five times in turns, without output, and the medians are
-printed. Needs git and the commit.",
-    run,
-};
-
-fn run(house: &House, args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let words: Vec<_> = args.into_words().collect();
     let folder = house.target().join("before");
     let tree = folder.join("tree");

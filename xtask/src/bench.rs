@@ -2,40 +2,11 @@
 
 use std::fs;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
 use crate::python;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "bench",
-    help: "measure: against the Python reference, and the inner loops alone
-
-usage: cargo xtask bench [--quick] [--resume] [--part NAME].. [--place DIR].. [WORKLOAD] [--turns N]
-                         [--scale X] [--threads N]
-       cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql] [--resume]
-       cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
-
-Without --loops: installs the reference and what else does the same work below the target folder, makes
-the data, and runs every piece of work (or those whose name contains WORKLOAD) in turns on all sides;
-prints tables of medians and ratios, of requests, bytes and memory, next to what the machine takes for the
-same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
-docs/src/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
-The part python builds the release wheel; with --quick only where the part is named.
-With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
---part runs one part of the table, and may be repeated. With --place, the parts that write do so in these folders: of a disk,
-or of a memory file system. With --fast-codecs our side is built with the feature of that name.
-
-With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
-drawn, and asked in SQL by one process and by executors; writes docs/src/billion.md, with small pictures in docs/src/billion. Takes
-an hour on two cores and 80 GB of disk for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
-nothing in SQL and builds no engine; then no page is written. --resume takes the stores that an earlier run finished from
-its files, whichever of them it was asked for.
-With --loops: every loop of single functions (crates/bench/benches) whose name contains FILTER.",
-    run,
-};
-
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--loops") {
         return house.cargo("bench -p bench --bench * --").forward(args).run();
     }

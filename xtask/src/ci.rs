@@ -8,25 +8,13 @@ use anyhow::{bail, ensure};
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, api, clippy, conformance, counts, deny, docs, features, fixtures, no_std, parts,
-    publish, python, test, tidy, torture, viewer, walk,
-};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "ci",
-    help: "run everything that CI runs, in order, and say how long each step took
-
-usage: cargo xtask ci [STEP...]
-
-Without names, all steps. The last ones run programs more than they compile: they run beside those
-before them, and what they print follows at the end. Stops at the first step that fails. A missing
-tool is a failure; the few parts that a machine may leave out are listed, each with its condition.",
-    run,
+    api, clippy, conformance, counts, deny, docs, features, fixtures, no_std, parts, publish,
+    python, test, tidy, torture, viewer, walk,
 };
 
 type Step = (&'static str, fn(&House, Args) -> anyhow::Result<()>, &'static [&'static str]);
 
-fn run(house: &House, args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let names: Vec<_> = args.into_words().collect();
     let house = &house.for_ci();
     if names.is_empty() {

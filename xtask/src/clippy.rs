@@ -3,21 +3,9 @@
 //! Published crates must pass every lint. Tests and programs that are never published may unwrap, index, panic and
 //! print: there a panic is the report.
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::published_set;
 use crate::house::{House, everything};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "clippy",
-    help: "run the house lints with warnings denied
-
-usage: cargo xtask clippy
-
-First the published crates without exceptions, then everything, tests and programs included, with
-the lints lifted that only matter where input is hostile.",
-    run,
-};
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;

@@ -12,22 +12,9 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, has_extension, say, walk};
 use crate::tidy::ceilings::count::split_tests;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "counts",
-    help: "compare what the commands of the README compile with a table
-
-usage: cargo xtask counts [--write]
-
-Counts packages, further versions of the same packages, compiled units, and lines of own code on the longest chain of
-units that wait for each other. The first three must be as in xtask/counts.txt, the lines at most so many. --write
-replaces the table: say in the commit why a number grew.",
-    run,
-};
 
 /// The units that one command of the README compiles.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,20 +1,8 @@
 //! `deny`: licences, bans, sources and advisories of all dependencies.
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
 use crate::parts::ADVISORIES;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "deny",
-    help: "check licences, bans, sources and known advisories of dependencies
-
-usage: cargo xtask deny
-
-Needs cargo-deny. The first three need no network and must hold. Advisories need a database that
-is fetched; when it cannot be, that part is left out.",
-    run,
-};
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;

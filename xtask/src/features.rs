@@ -8,21 +8,7 @@ use anyhow::Context;
 use crate::args::Args;
 use crate::cargo_toml::members;
 use crate::house::{HEAVY, House, PLAIN, ci_set, list};
-use crate::{Command, test};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "features",
-    help: "check each published crate with no feature, and with each alone
-
-usage: cargo xtask features
-
-The command is checked with either half of its features instead, because no crate depends on it and
-its builds are long. Warnings are denied: what is unused without a feature is found here. A feature that no attribute in
-the sources of a crate names only turns on features below: there it is checked, and not once more.
-`ci features` then runs the tests that see more with all features than the test command of the
-README does: unit tests, tests that name a feature, and those of other packages.",
-    run,
-};
+use crate::test;
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;

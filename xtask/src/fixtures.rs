@@ -13,19 +13,8 @@ use zvf_format::{ragged, shard, vlen};
 use zvf_tet as tet;
 use zvf_tet::{DatasetSpec, MemoryBudget, TensorCodec, TetLayout, TileGeometry};
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "fixtures",
-    help: "write the files in testdata/ that the library makes, or check them
-
-usage: cargo xtask fixtures [--check]
-
---check fails when writing them again would change one.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let mode = Mode::from_args(&mut args);

@@ -4,23 +4,11 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::entries;
 use crate::house::{House, say};
 
-pub(crate) const COMMAND: Command = Command {
-    name: "fuzz",
-    help: "run one fuzz target, or each in turn
-
-usage: cargo xtask fuzz [TARGET] [--seconds N] [OPTIONS OF THE FUZZER]
-
-Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and reports which is
-missing. Seeds are the folders in fuzz/seeds.txt; what is found meanwhile is kept in fuzz/corpus.",
-    run,
-};
-
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let seconds = args.number("--seconds")?.unwrap_or(60);
     let (targets, seeds) = (targets(house)?, seeds(house)?);
     let mut chosen = Vec::new();

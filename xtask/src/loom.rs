@@ -2,22 +2,11 @@
 
 use anyhow::ensure;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
 use crate::test::count;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "loom",
-    help: "run the models of cache, budget and streams in every order
-
-usage: cargo xtask loom [FILTERS AND OPTIONS OF THE TESTS]
-
-The crates are compiled with the locks and atomics of the checker; what they depend on is as in any other test.",
-    run,
-};
-
-fn run(house: &House, args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let words: Vec<_> = args.into_words().collect();
     for package in PACKAGES {
         let tests = house

@@ -1,6 +1,6 @@
 //! `cargo xtask <command>`: starts the tests, checks and measurements of this workspace.
 //!
-//! One file per command, each with a [`Command`]: its name, its help and its `run`. Only `docs` and `fuzz` would need
+//! One file per command, with its `run`; `help.txt` has what `--help` prints of each. Only `docs` and `fuzz` would need
 //! the network, to install tools, which they never do. Heavy work is in separate programs (`proof`, `torture`),
 //! started from here.
 
@@ -43,16 +43,6 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::House;
 
-/// One command of `cargo xtask`.
-pub(crate) struct Command {
-    /// Its name on the command line.
-    pub(crate) name: &'static str,
-    /// The text of `--help`; the first line is the summary in the list of commands.
-    pub(crate) help: &'static str,
-    /// Runs it.
-    pub(crate) run: fn(&House, Args) -> anyhow::Result<()>,
-}
-
 fn main() -> ExitCode {
     match dispatch() {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,51 +59,61 @@ fn dispatch() -> anyhow::Result<()> {
     if matches!(name.as_str(), "" | "help" | "-h" | "--help") {
         return usage();
     }
-    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+    let Some((_, run)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
         bail!("no command {name:?}: `cargo xtask help` lists them");
     };
     if args.asks_for_help() {
-        writeln!(io::stdout(), "cargo xtask {name}: {}", command.help)?;
+        writeln!(io::stdout(), "cargo xtask {name}: {}", help_of(&name))?;
         return Ok(());
     }
-    (command.run)(&House::find()?, args)
+    run(&House::find()?, args)
 }
 
 fn usage() -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "cargo xtask <command> [--help]\n")?;
-    for command in COMMANDS {
-        let summary = command.help.lines().next().unwrap_or_default();
-        writeln!(out, "  {:12} {summary}", command.name)?;
+    for (name, _) in COMMANDS {
+        let summary = help_of(name).lines().next().unwrap_or_default();
+        writeln!(out, "  {name:12} {summary}")?;
     }
     Ok(())
 }
 
-const COMMANDS: &[&Command] = &[
-    &test::COMMAND,
-    &ci::COMMAND,
-    &clippy::COMMAND,
-    &features::COMMAND,
-    &no_std::COMMAND,
-    &deny::COMMAND,
-    &fixtures::COMMAND,
-    &tidy::COMMAND,
-    &counts::COMMAND,
-    &times::COMMAND,
-    &api::COMMAND,
-    &publish::COMMAND,
-    &release::COMMAND,
-    &docs::COMMAND,
-    &conformance::COMMAND,
-    &torture::COMMAND,
-    &bench::COMMAND,
-    &fuzz::COMMAND,
-    &miri::COMMAND,
-    &loom::COMMAND,
-    &python::COMMAND,
-    &viewer::COMMAND,
-    &walk::COMMAND,
-    &before::COMMAND,
+/// Returns the help of a command; its first line is the summary in the list of commands.
+fn help_of(name: &str) -> &'static str {
+    let section = HELP.split_once(&format!("== {name}\n")).expect("each command has its help");
+    section.1.split("\n\n== ").next().unwrap_or_default().trim_end()
+}
+
+const HELP: &str = include_str!("../help.txt");
+
+type Run = fn(&House, Args) -> anyhow::Result<()>;
+
+const COMMANDS: [(&str, Run); 24] = [
+    ("test", test::run),
+    ("ci", ci::run),
+    ("clippy", clippy::run),
+    ("features", features::run),
+    ("no-std", no_std::run),
+    ("deny", deny::run),
+    ("fixtures", fixtures::run),
+    ("tidy", tidy::run),
+    ("counts", counts::run),
+    ("times", times::run),
+    ("api", api::run),
+    ("publish", publish::run),
+    ("release", release::run),
+    ("docs", docs::run),
+    ("conformance", conformance::run),
+    ("torture", torture::run),
+    ("bench", bench::run),
+    ("fuzz", fuzz::run),
+    ("miri", miri::run),
+    ("loom", loom::run),
+    ("python", python::run),
+    ("viewer", viewer::run),
+    ("walk", walk::run),
+    ("before", before::run),
 ];
 
 #[cfg(test)]
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn every_command_has_a_name_of_its_own_and_help() {
-        for (i, command) in COMMANDS.iter().enumerate() {
-            assert!(COMMANDS[..i].iter().all(|other| other.name != command.name));
-            let (summary, rest) = command.help.split_once("\n\n").expect(command.name);
-            assert!(summary.len() <= 70 && !summary.ends_with('.'), "{}", command.name);
-            assert!(rest.contains(&format!("cargo xtask {}", command.name)), "{}", command.name);
+        for (i, (name, _)) in COMMANDS.iter().enumerate() {
+            assert!(COMMANDS[..i].iter().all(|(other, _)| other != name));
+            let (summary, rest) = help_of(name).split_once("\n\n").expect(name);
+            assert!(summary.len() <= 70 && !summary.ends_with('.'), "{name}");
+            assert!(rest.contains(&format!("cargo xtask {name}")), "{name}");
         }
     }
 }

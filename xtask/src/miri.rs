@@ -1,24 +1,10 @@
 //! `miri`: the tests of the byte-level crates in an interpreter that detects undefined behaviour, on the host and on a
 //! big-endian target; the vector code of zvf-blosc, and the table that zvf-map shares with its signal handler.
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
 
-pub(crate) const COMMAND: Command = Command {
-    name: "miri",
-    help: "interpret the tests of the crates of bytes, little- and big-endian
-
-usage: cargo xtask miri [--unsafe-only] [FILTERS AND OPTIONS OF THE TESTS]
-
-First come the modules with unsafe code that it can interpret: the filters of zvf-blosc with vectors, and the table of maps
-of zvf-map. With --unsafe-only that is all; it takes minutes, the rest hours. Needs a nightly toolchain with the components
-miri and rust-src. Properties run few cases each:
-the interpreter is some hundred times slower than the machine.",
-    run,
-};
-
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let hint = "Miri is missing: `rustup toolchain install nightly --component miri,rust-src`";
     house.nightly("", "miri --version").require(hint)?;
     let unsafe_only = args.flag("--unsafe-only");

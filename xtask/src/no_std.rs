@@ -2,21 +2,8 @@
 
 use anyhow::ensure;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "no-std",
-    help: "build the crates of bytes for bare metal and wasm, run firmware
-
-usage: cargo xtask no-std [--run]
-
-Builds zvf-format, zvf-metadata, zvf-tet and zvf-b2nd without std for thumbv7em-none-eabihf and
-wasm32-unknown-unknown, with each set of features. --run also builds the firmware example, reports its size, and runs it on an emulated
-Cortex-M4, for which it needs qemu-system-arm.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let emulate = args.flag("--run");

@@ -5,23 +5,9 @@
 
 use anyhow::bail;
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::{Member, members};
 use crate::house::{House, say};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "publish",
-    help: "print the order of publication, and pack each crate
-
-usage: cargo xtask publish [--check | --verify]
-
-Prints the published crates, each after all that it depends on, for use and for tests; fails when some need each other.
---check also makes the package of each one from its manifest, without building it. --verify builds each one from its
-package too, with the others taken from theirs, as `cargo publish --dry-run` does: all dependencies are compiled anew. Needs
-no network.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let (check, verify) = (args.flag("--check"), args.flag("--verify"));

@@ -12,26 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, Program, list_with, remove_folder};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "python",
-    help: "build the Python package and run its tests
-
-usage: cargo xtask python [--wheel | --reference-tests | --all-values] [--icechunk] [PYTEST ARGUMENT]..
-
-Makes an environment below the target folder, builds the package into it with maturin, runs its tests and the
-examples of its documentation with pytest, checks the types of its sources with mypy and pyright and the stubs of its
-compiled half, and runs the example programs and the notebooks of the book. With --wheel it builds the
-release wheel and the source archive instead, checks the wheel with auditwheel, and tries each in a fresh
-environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
-zvf.compat in its place, and nothing else. Each entry point gets a thousand random values, or a second of
-them; with --all-values all thousand, however long that takes. With --icechunk the package is built with that feature as well,
-which the wheel is not, and its tests open repositories. Needs python3 of at least 3.11.",
-    run,
-};
 
 /// The packages of the environment: all of the list.
 const TOOLS: [&str; 2] = ["-r", "xtask/python.txt"];

@@ -18,28 +18,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::members;
 use crate::house::{House, list, list_with, remove_folder, say};
 use crate::{no_std, publish, python, viewer};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "release",
-    help: "make the files of a release in dist/, or try them
-
-usage: cargo xtask release [PART..] [--debug]
-       cargo xtask release --check [PART..]
-
-Parts are program, wheel, npm and crates; without names, all of them. Builds for x86-64 Linux, with
-the C library of this machine and with musl linked in. --debug takes the profile of tests and leaves
-musl out, to try the steps quickly; give it to --check as well. --check verifies the checksums and
-tries the files in empty environments: the programs write the demo, the Debian package is installed
-and removed, the wheel runs the first notebook, and each crate has its licences and its README. The
-package for JavaScript is tried when it is made. Nothing is published. Needs dpkg, musl-gcc and
-x86_64-unknown-linux-musl, python3, and Node for npm; wheel and npm need the network once.",
-    run,
-};
 
 /// What can be made and tried by itself.
 struct ReleasePart {

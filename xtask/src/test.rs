@@ -4,21 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::{env, fs};
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "test",
-    help: "run every test, doc tests included
-
-usage: cargo xtask test [ARGS FOR `cargo test`]
-
-Runs the unit, integration and doc tests of the default members with their default features, as the command is built, then
-repeats the closing line of each runner. Needs neither network nor clock. Where /dev/shm is in memory and has 4 GiB, the
-temporary files of the tests are there; TMPDIR names another folder.",
-    run,
-};
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let mut tests = house.cargo("test").forward(args);

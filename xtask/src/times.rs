@@ -7,23 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
 
-pub(crate) const COMMAND: Command = Command {
-    name: "times",
-    help: "seconds of both builds of the README, beside a calibration build
-
-usage: cargo xtask times [--keep]
-
-Builds the command and then the tests in an empty folder below the target folder, and prints seconds of the clock and of
-the processors. Seconds are comparable between machines and days as multiples of the calibration: one fixed source file
-is compiled before and after. --keep leaves the folder, so that the next run shows what a second build takes.",
-    run,
-};
-
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let keep = args.flag("--keep");
     args.end()?;
     let folder = house.target().join("times");

@@ -5,22 +5,9 @@ use std::thread;
 
 use anyhow::Context as _;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
 use crate::parts::SMALL_DISKS;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "torture",
-    help: "try to break what the library promises
-
-usage: cargo xtask torture PART [OPTIONS]
-       cargo xtask torture cluster [--rounds N] [--moments N]
-
-`cargo xtask torture help` lists the parts, `cargo xtask torture PART --help` lists the options of one.
-Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
-    run,
-};
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     if args.peek("cluster") {

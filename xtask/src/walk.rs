@@ -6,21 +6,8 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "walk",
-    help: "list the own files and functions between a box and its batch
-
-usage: cargo xtask walk [--list]
-
-Runs the example `box` of zvf-query, compiled without optimisation, in callgrind, and counts files and functions of our crates that
-ran. Closures count as their function, and all instances of a generic function as one. Fails above the
-numbers that docs/src/read-path.md states. --list prints every name. Needs valgrind.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let list = args.flag("--list");

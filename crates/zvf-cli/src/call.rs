@@ -57,7 +57,9 @@ pub fn call_with_progress(
         .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
     let output: Arc<Mutex<Vec<u8>>> = Arc::default();
-    match cli.run_in(stop, ProgressHook::new(on_progress), output.clone()) {
+    let hook = Some(ProgressHook::new(on_progress));
+    let run = |runtime| cli.run_on(runtime, stop, hook, output.clone());
+    match Interrupt::silent_runtime().and_then(run) {
         Ok(Outcome::Ended(code @ 1..)) => {
             Err(Failure::new(format!("the program ended with exit code {code}")))
         }

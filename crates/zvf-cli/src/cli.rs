@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
@@ -85,9 +86,21 @@ impl Cli {
     pub(crate) fn parse_line(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = Self::command();
         let template = help_template(&command);
-        let command = accept_negative(command.help_template(template));
-        let matches = command.try_get_matches_from(expand(args))?;
-        Self::from_arg_matches(&matches)
+        let mut command = accept_negative(command.help_template(template));
+        let args = expand(args);
+        let parsed = command.try_get_matches_from_mut(&args);
+        let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
+        parsed.map_err(|mut error| {
+            if error.get(ContextKind::Usage).is_none() {
+                let own = args
+                    .iter()
+                    .skip(1)
+                    .try_fold(&command, |own, word| own.find_subcommand(word).ok_or(own));
+                let usage = own.unwrap_or_else(|last| last).clone().render_usage();
+                error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+            }
+            error
+        })
     }
 
     /// Returns whether JSON is to be printed.
@@ -103,16 +116,7 @@ impl Cli {
     }
 
     /// Runs the subcommand and prints to `out`; only `interrupt` stops it.
-    pub(crate) fn run_in(
-        self,
-        interrupt: &Interrupt,
-        on_progress: ProgressHook,
-        out: Output,
-    ) -> CommandResult {
-        self.run_on(Interrupt::silent_runtime()?, interrupt, Some(on_progress), out)
-    }
-
-    fn run_on(
+    pub(crate) fn run_on(
         self,
         runtime: Runtime,
         interrupt: &Interrupt,

@@ -155,6 +155,7 @@ impl Transaction {
         let vertices = match id {
             None => self.kinds[kind].add_free(&rows),
             Some(id) => {
+                self.need_values(kind, Some(&values))?;
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
                 if rows.count > 0 && self.kinds[kind].add_unnumbered(object, &rows, &line_starts)? {

@@ -62,6 +62,7 @@ impl Transaction {
             geometry.kind == Kind::PointCloud && !geometry.has_objects,
             "the points of this store have no objects",
         )?;
+        self.need_values(kind, new.values.as_ref())?;
         let groups = self.group_numbers(new.groups.as_deref().unwrap_or_default())?;
         let id = self.allocate_id(new.id)?;
         let object = self.new_object(kind, id)?;
@@ -133,7 +134,7 @@ impl Transaction {
         Ok(new_vertices)
     }
 
-    /// Sets the values of a new object, or new values of one. Refuses a new one that lacks a value.
+    /// Sets the values of a new object, or new values of one.
     pub(crate) fn set_new_values(
         &mut self,
         kind: usize,
@@ -143,12 +144,16 @@ impl Transaction {
         for (name, value) in values.into_iter().flatten() {
             self.set_object_value(kind, object, name, value)?;
         }
-        let objects = &self.kinds[kind].objects;
+        Ok(())
+    }
+
+    /// Refuses a new object that lacks a value.
+    pub(crate) fn need_values(&self, kind: usize, values: Option<&Fields>) -> Result<()> {
         let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
         let is_missing = |column: &&RowColumn| {
             !column.can_be_absent() && !column.is_kept() && !is_given(&column.name)
         };
-        match objects.columns.iter().find(is_missing).filter(|_| !objects.has_row(object)) {
+        match self.kinds[kind].objects.columns.iter().find(is_missing) {
             None => Ok(()),
             Some(column) => {
                 Err(missing_value_error("values", &column.name, &column.ty.scalar.name()))

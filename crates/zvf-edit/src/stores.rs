@@ -31,9 +31,6 @@ use crate::transaction::Transaction;
 fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
     let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
     let gate = from.place.gate.clone(); // a signal ends the command before the name is there, or not at all
-    if out.to_string_lossy().contains("://") {
-        return refused(format!("{}: expected a folder of this machine", out.display()));
-    }
     let lock = TargetLock::acquire(&disk, out)?;
     check_is_free(out)?;
     Ok(StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })?)

@@ -39,7 +39,7 @@ pub const ARROW: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"ARROW1"),
     read: |bytes, options| read::open(bytes, options, Form::File),
     write: Some(WriteFn::Pieces(|file| files::open(file, Form::File))),
-    capabilities: Capabilities { own_names: &["position"], streams_in: false, ..TABLE },
+    capabilities: Capabilities { own_names: &["position", "object"], streams_in: false, ..TABLE },
 };
 
 /// A stream of Arrow record batches.

@@ -45,6 +45,7 @@ pub const LAS: Spec = Spec {
         axes: (1, 3),
         positions: Attributes::Numbers,
         vertex_attributes: Attributes::Numbers,
+        own_names: &["object"],
         ids: IdSupport::Bits(64),
         units: UnitSupport::Any,
         streams_in: false,

@@ -21,7 +21,7 @@ pub const PLY: Spec = Spec {
         axes: (1, 16),
         positions: PLY_TYPES,
         vertex_attributes: PLY_TYPES,
-        own_names: &["x", "y", "z"],
+        own_names: &["x", "y", "z", "object"],
         elements: true,
         corners: 255,
         element_attributes: PLY_TYPES,

@@ -20,7 +20,11 @@ pub const VTK: Spec = Spec {
         kinds: ALL_KINDS,
         axes: (1, 3),
         vertex_attributes: Attributes::All,
+        own_names: &["object_id"],
         object_attributes: Attributes::All,
+        refusal: |header, scope, _| {
+            (scope == "object" && !header.kind.is_chain()).then_some("only lines have some")
+        },
         elements: true,
         element_attributes: Attributes::All,
         ids: IdSupport::Bits(64),

@@ -13,7 +13,7 @@ pub const CSV: Spec = Spec {
     recognizes: recognizes_nothing,
     read: |bytes, options| read::open(bytes, options, b','),
     write: Some(WriteFn::Pieces(|file| write::open(file, b','))),
-    capabilities: Capabilities { own_names: &["x", "y", "z"], ..TABLE },
+    capabilities: Capabilities { own_names: &["x", "y", "z", "object"], ..TABLE },
 };
 
 /// Text with tabs.

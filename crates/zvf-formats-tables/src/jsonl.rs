@@ -14,7 +14,7 @@ pub const JSONL: Spec = Spec {
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
     capabilities: Capabilities {
-        own_names: &["vertex", "position", "positions", "part", "element", "vertices"],
+        own_names: &["vertex", "position", "positions", "part", "object", "element", "vertices"],
         elements: true,
         element_attributes: Attributes::All,
         ..TABLE

@@ -13,5 +13,5 @@ pub const NPY: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"\x93NUMPY"),
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
-    capabilities: Capabilities { streams_out: false, ..TABLE },
+    capabilities: Capabilities { own_names: &["position", "object"], streams_out: false, ..TABLE },
 };

@@ -13,5 +13,11 @@ pub const NPZ: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"PK\x03\x04"),
     read: read::open,
     write: Some(WriteFn::Whole(write::encode)),
-    capabilities: Capabilities { streams_in: false, streams_out: false, elements: true, ..TABLE },
+    capabilities: Capabilities {
+        own_names: &["positions", "object", "edges", "faces"],
+        streams_in: false,
+        streams_out: false,
+        elements: true,
+        ..TABLE
+    },
 };

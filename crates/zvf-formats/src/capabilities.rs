@@ -5,6 +5,8 @@ use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Loss};
 use zvf_model::{Field, Kind};
 
+use crate::error::cannot_hold;
+
 /// What a format can hold.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
@@ -24,7 +26,7 @@ pub struct Capabilities {
     pub vertex_names: &'static [&'static str],
     /// The attribute of vertices that the format keeps as their order.
     pub order_name: &'static str,
-    /// The names of columns that the format uses itself.
+    /// The names of columns that the format uses itself: also that of the ids of objects.
     pub own_names: &'static [&'static str],
     /// The attributes of objects.
     pub object_attributes: Attributes,
@@ -188,3 +190,12 @@ pub const TABLE: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     ..POSITIONS_ONLY
 };
+
+/// Refuses attributes of vertices with the names of columns that a format uses itself.
+pub(crate) fn check_names(header: &Header, own_names: &[&str], format: &str) -> Result<()> {
+    let own = header.fields.iter().find(|field| own_names.contains(&&*field.name));
+    own.map_or(Ok(()), |field| {
+        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
+        Err(cannot_hold(format, what, "rename it, or leave it out"))
+    })
+}

@@ -98,9 +98,9 @@ pub use table::{
 pub use write::chains::{Chains, Millimeters, Run, meters_per_unit};
 pub use write::collect::{FieldBuilder, from_bad_batch};
 pub use write::collected_input::{
-    CollectedInput, format_coordinate, format_number, format_value, format_values, to_f32_bytes,
+    CollectedInput, format_coordinate, format_number, format_value, to_f32_bytes,
 };
-pub use write::features::{FEATURES, FeatureSink, FeatureWriter, free_name};
+pub use write::features::{FEATURES, FeatureSink, FeatureWriter, arrange_field, free_name};
 pub use write::rows::BatchWriter;
 pub use write::spool::Spool;
 pub use write::zip::ZipWriter;

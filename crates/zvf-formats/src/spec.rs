@@ -8,7 +8,7 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::flow::{FlowReport, Header, Piece, Sink};
 
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, check_names};
 use crate::error::cannot_hold;
 pub use crate::read::Start;
 use crate::read::measure::add_measures;
@@ -92,7 +92,13 @@ impl Spec {
         let can = &self.capabilities;
         let narrows = !can.positions.keeps(Dtype::FLOAT64);
         let finite = can.finite.then_some(if narrows { f32::MAX.into() } else { f64::MAX });
-        Ok(Box::new(FileSink { open: Some(open), writer: None, format, finite }))
+        Ok(Box::new(FileSink {
+            open: Some(open),
+            writer: None,
+            format,
+            own_names: can.own_names,
+            finite,
+        }))
     }
 }
 
@@ -116,12 +122,14 @@ struct FileSink<'a> {
     open: Option<OpenWriter<'a>>,              // until the kind begins
     writer: Option<Box<dyn PieceWriter + 'a>>, // from then on
     format: &'static str,
+    own_names: &'static [&'static str], // of columns of the format
     finite: Option<f64>, // the largest coordinate, where NaN and infinity have no place
 }
 
 impl Sink for FileSink<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         let open = self.open.take().ok_or_else(|| second_kind(self.format))?;
+        check_names(header, self.own_names, self.format)?;
         self.writer = Some(open(header)?);
         Ok(())
     }

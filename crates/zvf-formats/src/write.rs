@@ -12,7 +12,7 @@ pub(crate) mod chains;
 pub(crate) mod collect;
 pub(crate) mod collected_input;
 pub(crate) mod features;
-mod loss;
+pub(crate) mod loss;
 pub(crate) mod rows;
 pub(crate) mod spool;
 mod target;

@@ -95,11 +95,12 @@ pub(super) fn parse(text: &[u8], limits: &Limits, presence: bool) -> Result<Pars
         Ok(text) => parser.text = text,
         Err(error) => {
             parser.at = error.valid_up_to();
-            return Err(parser.fault(Class::Encoding, "text in UTF-8", "another byte"));
+            let found =
+                if text.starts_with(&[0x1f, 0x8b]) { "bytes of gzip" } else { "another byte" };
+            return Err(parser.fault(Class::Encoding, "text in UTF-8", found));
         }
     }
-    let value = parser.document()?;
-    Ok(Parsed { value, keys: parser.keys, printed: parser.printed })
+    Ok(Parsed { value: parser.document()?, keys: parser.keys, printed: parser.printed })
 }
 
 struct Parser<'a> {

@@ -16,7 +16,7 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
 use crate::lock::{FileLock, is_same};
-use crate::name::{NEW_FILE, need_sibling, parent_of, resolve_target, unique_id};
+use crate::name::{NEW_FILE, need_sibling, resolve_new, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
 use crate::target::TargetLock;
@@ -77,8 +77,7 @@ impl AtomicFile {
     /// [`PublishError::Refused`] when the name is too long or inside of a store; otherwise when the
     /// folder cannot be written.
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
-        let path = resolve_target(path)?;
-        parent_of(&path)?;
+        let path = resolve_new(path)?;
         // Leftovers that cannot be removed do no harm. Those of a process that was killed after it
         // published the file go, too.
         drop(remove_leftovers(disk, &path));

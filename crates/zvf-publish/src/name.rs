@@ -62,6 +62,17 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
+/// Returns [`resolve_target`] of a path to write, which must have a [`parent_of`].
+pub(crate) fn resolve_new(target: &Path) -> Result<PathBuf, PublishError> {
+    if target.to_string_lossy().contains("://") && !target.exists() {
+        let text = "expected a path of this machine: write it here, and copy it to the URL";
+        return Err(PublishError::Refused(Class::InvalidArgument, text.to_owned()));
+    }
+    let resolved = resolve_target(target)?;
+    parent_of(&resolved)?;
+    Ok(resolved)
+}
+
 /// Returns the parent folder of a target, if the name is short enough for sibling names and no
 /// folder above is a store: what is written there would replace a part of it.
 pub(crate) fn parent_of(target: &Path) -> Result<&Path, PublishError> {
@@ -85,7 +96,7 @@ pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, Publish
 }
 
 /// Returns whether a folder is a store: the document of its root has the block of the format.
-fn is_store(folder: &Path) -> bool {
+pub(crate) fn is_store(folder: &Path) -> bool {
     let mut text = String::new();
     let read = std::fs::File::open(folder.join("zarr.json"))
         .and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text));

@@ -31,7 +31,7 @@ use crate::error::PublishError;
 use crate::identity::{TargetIdentity, node};
 use crate::keyed::KeyedFolder;
 use crate::leftover::remove_leftovers;
-use crate::name::{SCRATCH_STORE, parent_of, resolve_target};
+use crate::name::{SCRATCH_STORE, resolve_new};
 use crate::permissions;
 use crate::staging::{StagingOptions, check_unchanged, exchange, open_dir, read_replaced};
 use crate::target::TargetLock;
@@ -63,8 +63,7 @@ impl SharedStagingDir {
         options: StagingOptions,
         check: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let target = resolve_target(target).map_err(PublishError::from)?;
-        parent_of(&target)?;
+        let target = resolve_new(target)?;
         let store = KeyedFolder::new(disk, work.join(SCRATCH_STORE));
         let published = is_published(store.disk(), &target, work, options.marker)?;
         let identity = read_replaced(&target, options.marker).map_err(PublishError::from)?;

@@ -31,7 +31,8 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::lock::FileLock;
 use crate::name::{
-    SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
+    SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, is_store, need_sibling, resolve_target,
+    unique_id,
 };
 use crate::permissions;
 use crate::target::TargetLock;
@@ -42,6 +43,8 @@ use crate::tree::{carry_over, link_tree};
 pub struct StagingOptions {
     /// The marker file of such a folder: a folder without it is not replaced.
     pub marker: &'static str,
+    /// Whether it is a store: a store replaces only stores, and nothing else replaces one.
+    pub is_store: bool,
     /// Whether an existing folder is replaced.
     pub replace: bool,
     /// Whether an existing file is also replaced.
@@ -63,6 +66,7 @@ impl StagingOptions {
     pub fn new(marker: &'static str) -> Self {
         Self {
             marker,
+            is_store: false,
             replace: false,
             replace_file: false,
             adds: false,
@@ -96,7 +100,12 @@ impl StagingOptions {
             let (rule, found) = ("a store: nothing else is replaced", "a directory without");
             return Err(PublishError::not_replaceable(rule, &format!("{found} {}", self.marker)));
         }
-        Ok(())
+        let (rule, found) = match (self.adds || self.is_store, self.adds || is_store(target)) {
+            (true, false) => ("a store: nothing else is replaced", "another folder of Zarr"),
+            (false, true) => ("no store: only a store replaces one", "a store"),
+            _ => return Ok(()),
+        };
+        Err(PublishError::not_replaceable(rule, found))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::leftover;
 use crate::lock::{FileLock, owner_path};
-use crate::name::{TARGET_LOCK, need_sibling, parent_of, resolve_target};
+use crate::name::{TARGET_LOCK, need_sibling, parent_of, resolve_new, resolve_target};
 
 /// The right to change a target; clones share it, and dropping the last releases it.
 ///
@@ -45,7 +45,7 @@ impl TargetLock {
     /// the name is too long for sibling names, or inside of a store; otherwise when the directory
     /// above cannot be created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
-        let target = resolve_target(target)?;
+        let target = resolve_new(target)?;
         let made = disk.make_dirs(parent_of(&target)?)?;
         let path = need_sibling(&target, TARGET_LOCK)?;
         let mut looks = 0..LOOKS;

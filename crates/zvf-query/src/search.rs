@@ -1,7 +1,8 @@
 //! Finds objects by id or by the value of an attribute, for interactive search.
 
-use zvf_error::Result;
-use zvf_format::num::checked_usize;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId, ObjectIndex, Value};
 
 use crate::Reader;
@@ -20,7 +21,7 @@ pub struct FoundObject {
 
 impl Reader {
     /// Finds objects of the finest level whose id is `text`, or that have an attribute with the
-    /// value `text`, ignoring case; at most `limit`. Only the first million objects are searched.
+    /// value `text`, ignoring case; at most `limit`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +36,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When an index or an attribute cannot be read.
+    /// When an index or an attribute cannot be read, or has more than 2^27 rows.
     pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<FoundObject>> {
         let text = text.trim();
         let numbers = self.store().level_numbers();
@@ -69,26 +70,44 @@ async fn search_values(
 ) -> Result<()> {
     let lowered = text.to_lowercase();
     for attribute in level.object_attributes().await? {
-        if attribute.is_derived() {
-            continue;
+        let slots = if attribute.is_derived() { 0 } else { index.slots().min(attribute.len()) };
+        if slots > MAX_SEARCHED_ROWS {
+            let expected = format!("at most {MAX_SEARCHED_ROWS} objects");
+            return Err(Error::new(Class::LimitExceeded, "search", expected, slots));
         }
-        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED_ROWS);
-        let values = attribute.range(0..slots).await?;
-        let mut rows = Vec::new();
-        for row in 0..slots {
-            let Some(place) = checked_usize(row) else { break };
-            let value = values.value(place, 0);
-            let is_same = value != Value::Null && value.to_string().to_lowercase() == lowered;
-            if is_same && found.len() + rows.len() < limit {
-                rows.push(row);
-            }
+        for start in (0..slots).step_by(BLOCK_ROWS) {
+            let end = slots.min(start + to_u64(BLOCK_ROWS));
+            let values = attribute.range(start..end).await?;
+            let is_same = |at: usize| {
+                let value = values.value(at, 0);
+                value != Value::Null && value.to_string().to_lowercase() == lowered
+            };
+            let rows = (start..end).zip(0..).filter_map(|(row, at)| is_same(at).then_some(row));
+            let rows: Vec<u64> = rows.take(limit.saturating_sub(found.len())).collect();
+            let named =
+                |object| FoundObject { kind, object, attribute: Some(attribute.name().to_owned()) };
+            found.extend(index.ids_of(&rows).await?.into_iter().map(named));
         }
-        let named =
-            |object| FoundObject { kind, object, attribute: Some(attribute.name().to_owned()) };
-        found.extend(index.ids_of(&rows).await?.into_iter().map(named));
     }
     Ok(())
 }
 
-/// Maximum number of rows of an attribute that a search examines.
-const MAX_SEARCHED_ROWS: u64 = 1 << 20;
+/// More objects than a search examines.
+const MAX_SEARCHED_ROWS: u64 = 1 << 27;
+/// Rows of an attribute that are in memory at a time.
+const BLOCK_ROWS: usize = if cfg!(test) { 2 } else { 1 << 16 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn values_of_every_block_are_found() {
+        let store = archives::Unpacked::new("pc3_objects");
+        let reader = Reader::new(store.open().await);
+        let found = reader.search(" 3", 100).await.unwrap();
+        let by_value = found.iter().filter(|one| one.attribute.as_deref() == Some("klass"));
+        assert_eq!(by_value.map(|one| one.object.0).collect::<Vec<_>>(), [0, 1, 5, 15, 24, 26, 28]);
+        assert_eq!(reader.search("3", 2).await.unwrap(), found[..2]);
+    }
+}

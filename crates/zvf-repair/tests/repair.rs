@@ -141,6 +141,11 @@ async fn uncertain_faults_are_not_repaired() {
         let plan = make_plan(&unpacked).await;
         assert!(plan.is_empty() && !plan.left.is_empty(), "{id}: {:?}", plan.changes);
     }
+    // The stated number of objects is the only trace of lost manifests.
+    let mut files = archives::files("pc3_objects");
+    files.retain(|(name, _)| name != "0/object_index/manifests/c/0");
+    let plan = make_plan(&Unpacked::from_files(&files)).await;
+    assert!(plan.is_empty() && !plan.left.is_empty(), "{:?}", plan.changes);
 }
 
 /// Returns `pc3_basic` with a wrong count, behind a backend that can fail.

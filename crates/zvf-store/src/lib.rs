@@ -78,9 +78,9 @@ mod wait;
 
 pub use budget::{Budget, Reservation};
 pub use build::{
-    Arrange, ArrayReport, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan,
-    DenseSink, MAX_SHARD_CELLS, RearrangeCounts, Rearrangement, RowPlan, RowSink, VerbatimArray,
-    VerbatimReport, count_shard_cells, fit_shard_shape,
+    Arrange, ArrayReport, Build, BuildOptions, CellPlan, CellSink, DensePlan, DenseSink,
+    MAX_SHARD_CELLS, RearrangeCounts, Rearrangement, RowPlan, RowSink, VerbatimArray,
+    count_shard_cells, fit_shard_shape,
 };
 pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};

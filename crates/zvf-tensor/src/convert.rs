@@ -299,6 +299,7 @@ async fn to_zarr(
 
     let store = BuildOptions {
         replace: options.replace,
+        is_store: false,
         gate: options.gate.clone(),
         ..BuildOptions::default()
     };

@@ -11,28 +11,11 @@ pub(crate) mod run;
 
 use anyhow::ensure;
 
-use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::published_set;
 use crate::fixtures::Mode;
 use crate::house::{House, say};
 use crate::parts::BOOK;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "docs",
-    help: "write the generated pages, check links, build book and API pages
-
-usage: cargo xtask docs [--check | --open | --run [--sql]]
-
---check fails when a generated page is out of date. --open builds the book and shows it in a browser.
-The book is built when mdbook is installed; its links and the rules for pages are checked either way.
-Warnings of rustdoc on published crates are errors.
-
---run builds the command and runs every command that the book, the README and --help show, each page
-on stores of its own, and fails when one ends with another exit code than shown. Pages that ask in SQL
-need a program that takes long to build: they are left out and named, and are all that --run --sql runs.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--run") {

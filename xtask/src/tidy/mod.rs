@@ -11,22 +11,8 @@ mod modules;
 
 use anyhow::ensure;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::{House, say};
-
-pub(crate) const COMMAND: Command = Command {
-    name: "tidy",
-    help: "check the house rules that a program can check
-
-usage: cargo xtask tidy [--lower]
-
-Every source file says in its first line what it is, and ends before line 800; nothing is left to
-do; nothing names the machine it was written on; crates use only crates below them; files of
-a crate do not use each other in circles; dependencies are declared once, with a reason; nothing is
-above its ceiling in xtask/weight.txt. --lower lowers each ceiling to what is counted now; none rises.",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let lower = args.flag("--lower");

@@ -11,32 +11,8 @@ mod trial;
 
 use anyhow::bail;
 
-use crate::Command;
 use crate::args::Args;
 use crate::house::House;
-
-pub(crate) const COMMAND: Command = Command {
-    name: "viewer",
-    help: "check, build or try the page that shows stores
-
-usage: cargo xtask viewer check|build
-       cargo xtask viewer verify [--kept] [--flight SECONDS] [--points N] [--only CHECK,..]
-       cargo xtask viewer npm [FILE..]
-       cargo xtask viewer pictures
-       cargo xtask viewer neuroglancer PYTHON
-
-check         compares the kept page, and the sources in viewer/, with what they were when it was built; sends the
-              current server all that the page asks for; no Node is needed
-build         compiles the reader to WebAssembly, checks types, runs unit tests and bundles the page; needs Node with npm
-              and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is missing
-verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
-              serves them, and tries the page in headless Chromium (Debian's, or CHROMIUM): all figures that it must reach
-npm           packs the reader for JavaScript and these files, installs the package in another folder, and reads the
-              archived stores with it in Node
-pictures      draws the pictures of the book anew
-neuroglancer  opens --precomputed in the stock Neuroglancer client, out of the Python package; also reads it with CloudVolume",
-    run,
-};
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let what = args.next().and_then(|what| what.into_string().ok()).unwrap_or_default();

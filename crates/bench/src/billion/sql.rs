@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use archives::peers::install_python;
 
 use super::cluster::Cluster;
 use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial};
 use crate::contest::summarize_turns;
 use crate::data::to_address;
-use crate::peer::install;
 use crate::process::{self, ProcessRun, find_program, find_zvf};
 use crate::row::{Role, Side, Turn};
 
@@ -58,7 +58,7 @@ pub(super) fn run_statements(trial: &mut Trial<'_>) -> anyhow::Result<()> {
             ask_sql(&sql, parquet, &limit, &[], statement)
         })?;
         let (name, role) = ("DuckDB, Parquet", Role::Peer);
-        match install(&trial.results.bench.folder, "duckdb", &["duckdb"]) {
+        match install_python(&trial.results.bench.folder.join("duckdb"), &["duckdb"]) {
             Ok(python) => ask_statements(&mut rows, name, role, |statement| {
                 ask_duckdb(&python, parquet, statement)
             })?,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
-use archives::peers::run_command;
+use archives::peers::{install_python, run_command};
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_query::{Columns, Query};
@@ -24,7 +24,7 @@ use crate::contest::Contender;
 use crate::data::{Points, Question, make_boxes, open_store, unbounded_schema, write_batches};
 use crate::discard::discard;
 use crate::parts::packed::measure_queries;
-use crate::peer::{NAME, Other, PACKAGE, Peer, install};
+use crate::peer::{NAME, Other, PACKAGE, Peer};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -112,7 +112,7 @@ fn start_peer<'a>(bench: &'a Bench, folder: &'a Path) -> Other<'a> {
     Other::start(bench, PYTHON, Role::Variant, || {
         let wheel = find_wheel(&bench.folder);
         let wheel = wheel.context("there is no wheel: `cargo xtask bench` builds it")?;
-        let python = install(&bench.folder, PART, &[PACKAGE, "numpy"])?;
+        let python = install_python(&bench.folder.join(PART), &[PACKAGE, "numpy"])?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]);
         run_command(pip.arg(&wheel)).context("the wheel cannot be installed")?;

@@ -21,12 +21,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use archives::peers::run_command;
+use archives::peers::{install_python, run_command};
 use serde_json::Value;
 
 use crate::contest::Contender;
 use crate::discard::discard;
-use crate::peer::{NAME, install, install_reference, make_reference_stores};
+use crate::peer::{NAME, install_reference, make_reference_stores};
 use crate::process::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Cost, Role, Row, Turn};
@@ -71,7 +71,8 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
     let stores = make_reference_stores(bench)?;
     let reference = Ok(install_reference(&bench.folder)?);
-    let tools = install(&bench.folder, "tools", &[TOOLS]).map_err(|error| format!("{error:#}"));
+    let tools =
+        install_python(&bench.folder.join("tools"), &[TOOLS]).map_err(|error| format!("{error:#}"));
     for place in &bench.list_places()? {
         for work in &WORKS {
             let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);

@@ -381,14 +381,15 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
     let path = Path::new(output.trim_end_matches('/'));
     let ends = ["zarrvectors", "zarr", "zv"];
     let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-    if ends.contains(&end) || output.contains("://") {
+    let by_name = Format::from_extension(path);
+    if ends.contains(&end) || output.contains("://") && by_name.is_none() {
         return Ok(To::Store);
     }
     let hint = format!("choose with --to: store, {}", join_formats(|format| format.is_written()));
     if output == "-" {
         return refuse(format!("the format of standard output is not given; {hint}"));
     }
-    match Format::from_extension(path) {
+    match by_name {
         Some(format) if format.is_written() => Ok(To::Format(format)),
         Some(format) => refuse(format!("zvf reads {format}, but does not write it; {hint}")),
         None if let Some(missing) = MissingFormat::from_extension(path) => {

@@ -16,7 +16,7 @@ use zvf::store::BuildOptions;
 use zvf::write::{DracoPositions, WriteOptions};
 use zvf::{Columns, OpenOptions, Timeouts};
 
-use crate::arguments::choice;
+use crate::arguments::{choice, suggest};
 use crate::commands::coding::{Coding, Shards, shards};
 use crate::commands::recorded::Recorded;
 use crate::outcome::refuse;
@@ -366,7 +366,9 @@ pub(crate) fn format_among(
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        format!("expected {what} {}", join_formats(is_possible))
+        let advice =
+            suggest(text, Format::ALL.iter().filter(|f| is_possible(f)).map(|f| f.token()));
+        advice.unwrap_or_else(|| format!("expected {what} {}", join_formats(is_possible)))
     })
 }
 

@@ -496,6 +496,12 @@ fn a_copy_has_the_lines_of_its_original() {
     let geometry = &begin(&store).kinds[0];
     let starts = [0, 1].map(|id| geometry.line_starts(geometry.find_object(id).unwrap()).unwrap());
     assert!(starts[0].len() == 1 && starts[0] == starts[1], "{starts:?}");
+    let column =
+        json!({"op": "column.add", "scope": "object", "name": "b", "dtype": "bool", "fill": true});
+    let copy = json!({"op": "object.copy", "object": 0, "id": 5});
+    // The copy has its values already.
+    let replace = json!({"op": "object.replace", "id": 5, "positions": [[1, 1], [2, 2]]});
+    run(&store, &[column, copy, replace]).unwrap();
 }
 
 #[test]

@@ -8,48 +8,59 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
-    CollectedInput, Encoded, NUMBERS, Target, UINT8, format_values, gather_rows, to_f32_bytes,
+    CollectedInput, Encoded, NUMBERS, Target, UINT8, arrange_field, format_value, new_column,
+    to_f32_bytes, value_places,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Column, Field, Kind, ObjectId};
+use zvf_model::{Column, Elements, Field, Kind, ObjectId};
 
 /// An array to append.
 struct Array {
     kind: &'static str,
     name: String,
     width: u32,
-    bytes: Vec<u8>,
+    values: Column,
     tuples: Option<usize>, // of text
 }
 
 impl Array {
+    fn new(name: &str, dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Self> {
+        Self::from_column(name, &new_column(dtype, width, bytes)?)
+    }
+
     /// Creates an array of integers from their bytes, little-endian.
-    fn from_ints(name: &str, values: impl Iterator<Item = [u8; 8]>) -> Self {
-        let bytes = values.flatten().collect();
-        Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
+    fn from_ints(name: &str, values: impl Iterator<Item = [u8; 8]>) -> Result<Self> {
+        Self::new(name, Dtype::INT64, 1, values.flatten().collect())
+    }
+
+    fn from_fields(fields: &[Field]) -> Result<Vec<Self>> {
+        fields.iter().map(Self::from_field).collect()
     }
 
     fn from_field(field: &Field) -> Result<Self> {
-        let name = field.name.to_string();
         let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
-        if is_text && field.column.width() == 1 {
+        if is_text {
             let mut bytes = Vec::new();
-            for text in format_values(field)? {
-                bytes.extend(text.bytes().filter(|byte| *byte != 0));
+            for (row, at) in value_places(&field.column) {
+                bytes.extend(format_value(field, row, at)?.bytes().filter(|byte| *byte != 0));
                 bytes.push(0);
             }
-            let tuples = Some(field.column.len());
-            return Ok(Self { kind: "String", name, width: 1, bytes, tuples });
+            let (width, tuples) = (field.column.width(), Some(field.column.len()));
+            let array = Self::new(&field.name, UINT8, 1, bytes)?;
+            return Ok(Self { kind: "String", width, tuples, ..array });
         }
-        Ok(Self::from_column(name, &field.column))
+        Self::from_column(&field.name, &field.column)
     }
 
-    fn from_column(name: String, column: &Column) -> Self {
-        let (kind, bytes) = match name_of(column.dtype()) {
-            Some(kind) => (kind, column.bytes().to_vec()),
-            None => ("Float32", to_f32_bytes(column)),
+    fn from_column(name: &str, column: &Column) -> Result<Self> {
+        let (kind, values) = match name_of(column.dtype()) {
+            Some(kind) => (kind, column.clone()),
+            None => {
+                let bytes = to_f32_bytes(column);
+                ("Float32", new_column(Dtype::FLOAT32, column.width(), bytes)?)
+            }
         };
-        Self { kind, name, width: column.width(), bytes, tuples: None }
+        Ok(Self { kind, name: name.to_owned(), width: values.width(), values, tuples: None })
     }
 }
 
@@ -58,60 +69,64 @@ fn name_of(dtype: Dtype) -> Option<&'static str> {
     NUMBERS.into_iter().find(|(_, number)| *number == stored).map(|(name, _)| name)
 }
 
-/// The cells of the input, of one sort.
+/// The cells of the input, which are of one sort.
+#[derive(Default)]
 struct Cells {
-    verts: Vec<Vec<usize>>,
-    lines: Vec<Vec<usize>>,
-    polys: Vec<Vec<usize>>,
+    sort: &'static str,
+    rows: Vec<u8>, // as 64 bits each, like `ends`
+    ends: Vec<u8>,
     data: Vec<Array>,
+}
+
+impl Cells {
+    fn push(&mut self, rows: impl IntoIterator<Item = usize>) {
+        self.rows.extend(rows.into_iter().flat_map(|row| to_u64(row).to_le_bytes()));
+        self.ends.extend(to_u64(self.rows.len() / 8).to_le_bytes());
+    }
 }
 
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
-    let cells = build_cells(input)?;
-    let mut point_data =
-        input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
+    let mut cells = build_cells(input)?;
+    let mut point_data = Array::from_fields(input.batch.fields())?;
     let has_point_owners =
         matches!(input.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
     if let Some(owners) = input.owners().filter(|_| has_point_owners) {
         let ids = owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0).to_le_bytes());
-        point_data.push(Array::from_ints("object_id", ids));
+        point_data.push(Array::from_ints("object_id", ids)?);
     }
-    let points = input.batch.len();
-    let counts = [cells.verts.len(), cells.lines.len(), cells.polys.len()];
-    let mut body = Body { xml: String::new(), appended: Vec::new() };
-    body.push_head(points, counts);
-    body.push_section("PointData", &point_data);
-    body.push_section("CellData", &cells.data);
-    body.push_section("Points", &[encode_positions(input)]);
-    for (name, cells) in [
-        ("Verts", &cells.verts),
-        ("Lines", &cells.lines),
-        ("Strips", &Vec::new()),
-        ("Polys", &cells.polys),
-    ] {
-        let ids = cells.iter().flatten().map(|row| to_u64(*row).to_le_bytes());
-        let ends = cells.iter().scan(0_u64, |sum, cell| {
-            *sum += to_u64(cell.len());
-            Some(sum.to_le_bytes())
-        });
-        let arrays = [Array::from_ints("connectivity", ids), Array::from_ints("offsets", ends)];
-        body.push_section(name, &arrays);
+    let mut body = Body::default();
+    body.push_head(input.batch.len(), &cells);
+    body.push_section("PointData", point_data);
+    body.push_section("CellData", std::mem::take(&mut cells.data));
+    body.push_section("Points", vec![encode_positions(input)?]);
+    for sort in ["Verts", "Lines", "Strips", "Polys"] {
+        let own = if sort == cells.sort { std::mem::take(&mut cells) } else { Cells::default() };
+        let array = |name, bytes| Array::new(name, Dtype::INT64, 1, bytes);
+        let arrays = vec![array("connectivity", own.rows)?, array("offsets", own.ends)?];
+        body.push_section(sort, arrays);
     }
     body.xml.push_str("    </Piece>\n  </PolyData>\n  <AppendedData encoding=\"raw\">\n   _");
     out.write_all(body.xml.as_bytes())?;
-    out.write_all(&body.appended)?;
+    for Array { values, .. } in body.arrays {
+        out.write_all(&to_u64(values.bytes().len()).to_le_bytes())?;
+        out.write_all(values.bytes())?;
+    }
     out.write_all(b"\n  </AppendedData>\n</VTKFile>\n")?;
     Ok(input.report(Vec::new()))
 }
 
+#[derive(Default)]
 struct Body {
     xml: String,
-    appended: Vec<u8>,
+    arrays: Vec<Array>,
+    size: u64, // of the arrays
 }
 
 impl Body {
-    fn push_head(&mut self, points: usize, [verts, lines, polys]: [usize; 3]) {
+    fn push_head(&mut self, points: usize, cells: &Cells) {
+        let count = |sort| if sort == cells.sort { cells.ends.len() / 8 } else { 0 };
+        let [verts, lines, polys] = ["Verts", "Lines", "Polys"].map(count);
         self.xml.push_str(&format!(
             "<?xml version=\"1.0\"?>\n<VTKFile type=\"PolyData\" version=\"1.0\" \
              byte_order=\"LittleEndian\" header_type=\"UInt64\">\n  <PolyData>\n    \
@@ -120,13 +135,11 @@ impl Body {
         ));
     }
 
-    fn push_section(&mut self, name: &str, arrays: &[Array]) {
+    fn push_section(&mut self, name: &str, arrays: Vec<Array>) {
         self.xml.push_str(&format!("      <{name}>\n"));
         for array in arrays {
-            let offset = self.appended.len();
-            let size = to_u64(array.bytes.len());
-            self.appended.extend_from_slice(&size.to_le_bytes());
-            self.appended.extend_from_slice(&array.bytes);
+            let (offset, size) = (self.size, to_u64(array.values.bytes().len()));
+            self.size += 8 + size; // the size, then the values
             let tag = if array.tuples.is_some() { "Array" } else { "DataArray" };
             let tuples =
                 array.tuples.map(|n| format!(" NumberOfTuples=\"{n}\"")).unwrap_or_default();
@@ -136,62 +149,59 @@ impl Body {
                  format=\"appended\" offset=\"{offset}\"/>\n",
                 array.kind, array.width
             ));
+            self.arrays.push(array);
         }
         self.xml.push_str(&format!("      </{name}>\n"));
     }
 }
 
 /// Encodes positions with three axes.
-fn encode_positions(input: &CollectedInput) -> Array {
+fn encode_positions(input: &CollectedInput) -> Result<Array> {
     let column = input.batch.positions();
     let is_float = matches!(name_of(column.dtype()), Some("Float32" | "Float64"));
     if column.width() == 3 && is_float {
-        return Array::from_column("Points".to_owned(), column);
+        return Array::from_column("Points", column);
     }
     let is_single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
-    let mut bytes = Vec::new();
-    for row in 0..column.len() {
-        for x in input.point(row) {
-            match is_single {
-                true => bytes.extend(nearest_f32(x).to_le_bytes()),
-                false => bytes.extend(x.to_le_bytes()),
-            }
-        }
-    }
-    let kind = if is_single { "Float32" } else { "Float64" };
-    Array { kind, name: "Points".to_owned(), width: 3, bytes, tuples: None }
+    let all = (0..column.len()).flat_map(|row| input.point(row));
+    let (dtype, bytes) = match is_single {
+        true => (Dtype::FLOAT32, all.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()),
+        false => (Dtype::FLOAT64, all.flat_map(f64::to_le_bytes).collect()),
+    };
+    Array::new("Points", dtype, 3, bytes)
 }
 
 fn build_cells(input: &CollectedInput) -> Result<Cells> {
-    let mut cells =
-        Cells { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
-    let element_data =
-        || input.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
+    let mut cells = Cells { sort: "Lines", ..Cells::default() };
     match input.header.kind {
-        Kind::PointCloud => cells.verts = (0..input.batch.len()).map(|row| vec![row]).collect(),
+        Kind::PointCloud => {
+            cells.sort = "Verts";
+            (0..input.batch.len()).for_each(|row| cells.push([row]));
+        }
         Kind::Mesh => {
-            let elements = input.batch.elements();
-            cells.polys =
-                elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
-            cells.data = element_data()?;
+            cells.sort = "Polys";
+            let faces = || input.batch.elements().into_iter().flat_map(Elements::iter);
+            faces().for_each(|face| cells.push(face.iter().copied()));
+            cells.data = Array::from_fields(input.element_fields())?;
             if let Some(owners) = input.owners() {
-                let owner = |face: &Vec<usize>| {
+                let owner = |face: &[usize]| {
                     let first = face.first().and_then(|row| owners[*row]);
                     first.map_or(-1, |id| id.0).to_le_bytes()
                 };
-                cells.data.push(Array::from_ints("object_id", cells.polys.iter().map(owner)));
+                cells.data.push(Array::from_ints("object_id", faces().map(owner))?);
             }
         }
         kind if kind.is_chain() => {
-            let parts: Vec<_> = input.batch.parts().iter().collect();
-            cells.lines = parts.iter().map(|part| part.rows.clone().collect()).collect();
-            let ids: Vec<ObjectId> = parts.iter().map(|part| part.object).collect();
+            let parts = || input.batch.parts().iter();
+            parts().for_each(|part| cells.push(part.rows));
+            let ids: Vec<ObjectId> = parts().map(|part| part.object).collect();
             cells.data = object_data(input, &ids)?;
-            cells.data.push(Array::from_ints("object_id", ids.iter().map(|id| id.0.to_le_bytes())));
+            let ids = ids.iter().map(|id| id.0.to_le_bytes());
+            cells.data.push(Array::from_ints("object_id", ids)?);
         }
         _ => {
-            cells.lines = input.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();
-            cells.data = element_data()?;
+            input.edges().into_iter().for_each(|(edge, _)| cells.push(edge));
+            cells.data = Array::from_fields(input.element_fields())?;
         }
     }
     Ok(cells)
@@ -201,11 +211,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
 fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>> {
     let rows: std::collections::HashMap<ObjectId, usize> =
         input.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();
-    let Some(rows) = ids.iter().map(|id| rows.get(id).copied()).collect::<Option<Vec<usize>>>()
-    else {
-        return Ok(Vec::new()); // some objects have no attributes
-    };
-    let gather =
-        |field: &Field| Array::from_field(&field.with_column(gather_rows(&field.column, &rows)));
-    input.object_fields.iter().map(gather).collect()
+    let rows: Vec<Option<usize>> = ids.iter().map(|id| rows.get(id).copied()).collect();
+    let arrange = |field: &Field| Array::from_field(&arrange_field(field, &rows));
+    input.object_fields.iter().map(arrange).collect()
 }

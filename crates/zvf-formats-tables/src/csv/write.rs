@@ -3,10 +3,11 @@
 //! Numbers are printed so that reading them back gives the same bits. A missing value is an empty
 //! field. A text with a comma, a quote or a line break is in quotes.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use zvf_error::Result;
-use zvf_formats::{BatchWriter, NewFile, OpenedWriter, Table, other_columns};
+use zvf_formats::{BatchWriter, NewFile, OpenedWriter, Table, cannot_hold, other_columns};
 use zvf_model::{Batch, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>, separator: u8) -> OpenedWriter<'a> {
@@ -46,6 +47,11 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
             }
             Some(_) => {}
             None => {
+                let mut seen = HashSet::new();
+                if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+                    let advice = "rename an attribute, or leave it out";
+                    return Err(cannot_hold("CSV", format!("two columns {twice:?}"), advice));
+                }
                 writeln!(self.out, "{header}")?;
                 self.header = Some(header);
             }
@@ -132,6 +138,14 @@ mod tests {
         CsvWriter::new(&mut text, &[]).write(&batch).unwrap();
         let expected = "x0,w\n0.1,0.1\nNaN,0.10000000149011612\n";
         assert!(String::from_utf8(text).unwrap().starts_with(expected));
+    }
+
+    #[test]
+    fn refuses_two_columns_of_one_name() {
+        let points = Batch::new(Kind::PointCloud, column("int8", 1, &[0]));
+        let wide = points.with_field(Field::new("v", column("int8", 2, &[1, 2]))).unwrap();
+        let both = wide.with_field(Field::new("v_0", column("int8", 1, &[3]))).unwrap();
+        CsvWriter::new(Vec::new(), &[]).write(&both).unwrap_err();
     }
 
     #[test]

@@ -9,17 +9,15 @@ use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
     CollectedInput, Encoded, Target, cannot_hold, counted_loss, field_value, format_number,
-    format_value, format_values,
+    format_value,
 };
 use zvf_model::{Field, Value};
 
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
-    let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
-    let names = match names {
-        Some(field) => format_values(field)?,
-        None => (0..input.batch.len()).map(|row| row.to_string()).collect(),
-    };
+    let id = input.batch.field("id").or_else(|| input.batch.field("node_id"));
+    let name = |row: usize| id.map_or_else(|| Ok(row.to_string()), |id| format_value(id, row, 0));
+    let names: Vec<String> = (0..input.batch.len()).map(name).collect::<Result<_>>()?;
     let is_invalid = |name: &String| {
         name.is_empty() || name.contains(|c: char| c.is_whitespace() || "#%,{".contains(c))
     };

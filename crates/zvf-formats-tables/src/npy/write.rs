@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A record is `position` (a value for each axis), then every attribute as stored, then `part` and `object` (both i64,
-//! -1 for none) where the input has them. Categories of texts are written as the texts, padded to the longest of them;
+//! -1 for none) where the input has them. Categories are written as texts, padded to the longest of them;
 //! a missing value is an empty text. The header has the number of records, so it is written first with room to spare
 //! and again at the end; that needs a target that can seek.
 
@@ -127,14 +127,11 @@ fn descr(batch: &Batch, first: &str) -> String {
     format!("[{}]", columns.join(", "))
 }
 
-/// Returns the length of the longest category of `field`; `None` if it has no text categories.
+/// Returns the length of the longest category of `field`; `None` if it has none.
 pub(crate) fn text_length(field: &Field) -> Option<usize> {
-    let mut longest = 1; // NumPy has no text type of length 0
-    for value in field.categories.as_ref()?.values() {
-        let Value::Text(text) = value else { return None };
-        longest = longest.max(text.chars().count());
-    }
-    Some(longest)
+    let values = field.categories.as_ref()?.values();
+    let lengths = values.iter().map(|value| value.to_string().chars().count());
+    Some(lengths.fold(1, usize::max)) // NumPy has no text type of length 0
 }
 
 /// Writes the texts of a row, each padded to `length` characters of 32 bits.
@@ -145,8 +142,10 @@ pub(crate) fn write_texts(
     length: usize,
 ) -> Result<()> {
     for at in 0..usize_from_u32(field.column.width()) {
-        let value = field_value(field, row, at)?;
-        let text = if let Value::Text(text) = &value { text.as_str() } else { "" };
+        let text = match field_value(field, row, at)? {
+            Value::Null => String::new(),
+            value => value.to_string(),
+        };
         let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
         for character in characters.take(length) {
             out.write_all(&character.to_le_bytes())?;
@@ -163,15 +162,13 @@ fn column(name: &str, code: &str, width: u32, vector: bool) -> String {
 
 /// Returns the type as NumPy spells it in a file.
 pub(crate) fn type_code(dtype: Dtype) -> String {
-    let size = dtype.size;
-    match (dtype.kind, size) {
-        (DtypeKind::Bool, _) => "|b1".to_owned(),
-        (DtypeKind::Int, 1) => "|i1".to_owned(),
-        (DtypeKind::UInt, 1) => "|u1".to_owned(),
-        (DtypeKind::Int, _) => format!("<i{size}"),
-        (DtypeKind::UInt, _) => format!("<u{size}"),
-        (DtypeKind::Float, _) => format!("<f{size}"),
-        (DtypeKind::Text, _) => format!("<U{}", size / 4),
+    let (order, size) = (if dtype.size == 1 { '|' } else { '<' }, dtype.size);
+    match dtype.kind {
+        DtypeKind::Bool => format!("|b{size}"),
+        DtypeKind::Int => format!("{order}i{size}"),
+        DtypeKind::UInt => format!("{order}u{size}"),
+        DtypeKind::Float => format!("<f{size}"),
+        DtypeKind::Text => format!("<U{}", size / 4),
     }
 }
 
@@ -246,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_texts_are_written_as_texts() {
+    fn categories_are_written_as_texts() {
         let texts = Categories::new(["axon", "é"].map(Value::from).to_vec(), Some(-1));
         let numbers = Categories::new(vec![Value::Int(7)], None);
         let batch = Batch::new(Kind::PointCloud, column("uint8", 1, &[1, 2, 3]))
@@ -261,13 +258,14 @@ mod tests {
         let bytes = file.into_inner();
         let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         let header = String::from_utf8_lossy(&bytes[10..start]).into_owned();
-        assert!(header.contains("('name', '<U4'), ('n', '|u1')"), "{header}");
+        assert!(header.contains("('name', '<U4'), ('n', '<U1')"), "{header}");
         let text = |text: &str| {
             let characters = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(4);
             characters.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
         };
         let rows = [(1, "é"), (2, ""), (3, "axon")];
-        let expected = rows.iter().flat_map(|(x, name)| [&[*x][..], &text(name), &[0]].concat());
+        let expected =
+            rows.iter().flat_map(|(x, name)| [&[*x][..], &text(name), b"7\0\0\0"].concat());
         assert_eq!(bytes[start..], expected.collect::<Vec<u8>>());
 
         let unknown = Categories::new(vec![Value::from("a")], None);

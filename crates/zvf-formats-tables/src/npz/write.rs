@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! positions.npy           (n, D)
-//! NAME.npy                (n,) or (n, W), each attribute as stored; categories of texts as the texts
+//! NAME.npy                (n,) or (n, W), each attribute as stored; categories as texts
 //! object.npy              (n,) int64, -1 for none
 //! edges.npy, faces.npy    (m, L) int64
 //! ```

@@ -7,6 +7,7 @@ use zvf_model::{BadBatch, Batch, ColumnBuilder, Elements, Field, ObjectId, Parts
 
 use crate::elements::element_vertices;
 use crate::error::{cannot_hold, other_columns};
+use crate::table::vertex_owners;
 use crate::write::FormatOptions;
 use crate::write::collected_input::CollectedInput;
 
@@ -107,14 +108,18 @@ impl CollectedPieces {
         self.positions.push_rows(positions, 0..batch.len());
         let size = push_fields(&mut self.fields, batch.fields());
         self.reserve_columns(size, "vertex columns")?;
-        let has_owners = self.owners.is_some() || batch.vertex_objects().is_some();
-        let owners = if has_owners { batch.len() } else { 0 };
+        // Parts have their objects.
+        let has_owners = batch.vertex_objects().is_some() && batch.parts().is_empty();
+        let owners = if self.owners.is_some() || has_owners { batch.len() } else { 0 };
         self.reserve_bytes(owners * size_of::<Option<ObjectId>>())?;
         self.reserve_bytes(batch.parts().len() * size_of::<(usize, ObjectId)>())?;
-        if has_owners {
+        if owners > 0 {
+            if self.owners.is_none() && !self.offsets.is_empty() {
+                return Err(self.column_error("objects of vertices beside parts"));
+            }
             let all = self.owners.get_or_insert_default();
             all.resize(before, None);
-            all.extend_from_slice(batch.vertex_objects().unwrap_or_default());
+            all.extend(vertex_owners(batch).unwrap_or_default());
             all.resize(before + batch.len(), None);
         }
         if !batch.parts().offsets().is_empty() {
@@ -153,10 +158,11 @@ impl CollectedPieces {
 
     fn reserve_bytes(&mut self, bytes: usize) -> Result<()> {
         self.bytes += to_u64(bytes);
-        if self.bytes <= self.options.memory {
+        let limit = self.options.memory / 3; // to encode it takes twice as much again
+        if self.bytes <= limit {
             return Ok(());
         }
-        let what = format!("more than {} bytes of geometry at once", self.options.memory);
+        let what = format!("more than {limit} bytes of geometry at once");
         Err(cannot_hold(self.format, what, "raise --memory-limit, or narrow what is written"))
     }
 
@@ -284,7 +290,7 @@ mod tests {
         let divided = bare.clone().with_parts(parts).unwrap();
         for (batch, bytes) in [(bare, 1200), (owned, 2800), (divided, 2800)] {
             for (max_bytes, fits) in [(bytes, true), (bytes - 1, false)] {
-                let options = FormatOptions { memory: max_bytes, ..FormatOptions::default() };
+                let options = FormatOptions { memory: 3 * max_bytes, ..FormatOptions::default() };
                 let mut collected = CollectedPieces::new(&header, &options, "npz");
                 let pushed = collected.push(Piece::Vertices(batch.clone()));
                 assert_eq!(pushed.is_ok(), fits, "{max_bytes}");

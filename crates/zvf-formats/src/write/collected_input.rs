@@ -76,11 +76,8 @@ impl CollectedInput {
     /// Returns the edges: elements of two vertices with their rows, or neighbours within the parts of chains.
     pub fn edges(&self) -> Vec<([usize; 2], Option<usize>)> {
         if let Some(elements) = self.batch.elements().filter(|elements| elements.width() == 2) {
-            let edge = |(at, row): (usize, &[usize])| match row {
-                [from, to] => Some(([*from, *to], Some(at))),
-                _ => None,
-            };
-            return elements.iter().enumerate().filter_map(edge).collect();
+            let edges = elements.iter().filter_map(|row| row.first_chunk().copied());
+            return edges.zip((0..).map(Some)).collect();
         }
         neighbours(&self.batch).map(|edge| (edge, None)).collect()
     }
@@ -96,12 +93,7 @@ impl CollectedInput {
     }
 }
 
-/// Returns the values of a field as text. A missing value is empty.
-pub fn format_values(field: &Field) -> Result<Vec<String>> {
-    (0..field.column.len()).map(|row| format_value(field, row, 0)).collect()
-}
-
-/// Returns a value of a field as text.
+/// Returns a value of a field as text. A missing value is empty.
 pub fn format_value(field: &Field, row: usize, c: usize) -> Result<String> {
     Ok(match field_value(field, row, c)? {
         Value::Null => String::new(),
@@ -122,14 +114,10 @@ pub fn format_number(x: f64) -> String {
 /// Formats a coordinate in its own type, so that `float32` has no digits of `float64`.
 pub fn format_coordinate(column: &Column, row: usize, axis: usize) -> String {
     let x = column.float(row, axis).unwrap_or(0.0);
-    if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
-        return format_f32(nearest_f32(x));
+    if column.dtype() == zvf_metadata::Dtype::FLOAT32 && x.is_finite() {
+        return nearest_f32(x).to_string();
     }
     format_number(x)
-}
-
-fn format_f32(x: f32) -> String {
-    if x.is_finite() { x.to_string() } else { format_number(f64::from(x)) }
 }
 
 /// Converts a column to `float32`, little-endian.

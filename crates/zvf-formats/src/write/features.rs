@@ -202,7 +202,7 @@ pub fn free_name(name: &str, other: &str, is_taken: impl Fn(&str) -> bool) -> St
 }
 
 /// Returns some rows of a field, without a value where there is no row.
-fn arrange_field(field: &Field, rows: &[Option<usize>]) -> Field {
+pub fn arrange_field(field: &Field, rows: &[Option<usize>]) -> Field {
     let mut value = vec![0; saturating_usize(field.column.dtype().size)];
     if let Some(code) = field.categories.as_ref().and_then(zvf_model::Categories::missing_code) {
         value.iter_mut().zip(code.to_le_bytes()).for_each(|(slot, byte)| *slot = byte);

@@ -5,7 +5,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::flow::{Header, Loss};
 use zvf_model::{Field, Kind};
 
-use crate::capabilities::{Attributes, GroupSupport, IdSupport, UnitSupport};
+use crate::capabilities::{Attributes, GroupSupport, IdSupport, UnitSupport, check_names};
 use crate::error::cannot_hold;
 use crate::spec::Spec;
 
@@ -26,11 +26,7 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(cannot_hold(name, format!("{axes} axes"), advice));
     }
-    let is_own = |field: &&Field| can.own_names.contains(&&*field.name);
-    if let Some(field) = header.fields.iter().find(is_own) {
-        let what = format!("an attribute {:?} of vertices, next to its own column", field.name);
-        return Err(cannot_hold(name, what, "rename it, or leave it out with --attributes"));
-    }
+    check_names(header, can.own_names, name)?;
     let note = (can.check)(header)?;
     let (ids, refusal, order_name) = (can.ids, can.refusal, can.order_name);
     let mut losses = Vec::new();

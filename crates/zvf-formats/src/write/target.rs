@@ -56,10 +56,7 @@ impl<'a> Target<'a> {
     /// Returns the path, if it is a folder.
     #[must_use]
     pub fn folder_path(&self) -> Option<&Path> {
-        match &self.0 {
-            TargetKind::Folder(path) => Some(path),
-            TargetKind::Stream(_) | TargetKind::File(_) => None,
-        }
+        if let TargetKind::Folder(path) = &self.0 { Some(path) } else { None }
     }
 
     /// Returns whether a writer can seek in it.
@@ -74,13 +71,10 @@ impl<'a> Target<'a> {
     ///
     /// When it is not a folder.
     pub fn into_folder(self, format: &'static str) -> Result<PathBuf> {
-        match self.0 {
-            TargetKind::Folder(path) => Ok(path),
-            TargetKind::Stream(_) | TargetKind::File(_) => {
-                let (what, advice) = ("a single file".to_owned(), "name a folder");
-                Err(cannot_hold(format, what, advice))
-            }
+        if let TargetKind::Folder(path) = self.0 {
+            return Ok(path);
         }
+        Err(cannot_hold(format, "a single file", "name a folder"))
     }
 
     /// Returns the target unchanged, unless it is a folder.
@@ -89,11 +83,10 @@ impl<'a> Target<'a> {
     ///
     /// When it is a folder.
     pub fn into_file(self, format: &'static str) -> Result<Self> {
-        if self.is_folder() {
-            let (what, advice) = ("a folder".to_owned(), "name a file");
-            return Err(cannot_hold(format, what, advice));
+        match self.is_folder() {
+            true => Err(cannot_hold(format, "a folder", "name a file")),
+            false => Ok(self),
         }
-        Ok(self)
     }
 }
 
@@ -126,10 +119,6 @@ impl Seek for Target<'_> {
 
 impl std::fmt::Debug for Target<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.0 {
-            TargetKind::Stream(_) => "Target(stream)",
-            TargetKind::File(_) => "Target(file)",
-            TargetKind::Folder(_) => "Target(folder)",
-        })
+        f.debug_struct("Target").finish_non_exhaustive()
     }
 }

@@ -42,13 +42,9 @@ impl<W: Write> ZipWriter<W> {
         let size = content.copy_to(&mut sum)?;
         let (text, sum, start) = (name.to_owned(), sum.crc().sum(), self.at);
         let member = Member { name: text, sum, size, start };
-        let mut header = Vec::new();
-        header.extend_from_slice(b"PK\x03\x04");
-        member.push_common_fields(&mut header);
         let wide = member.extra_field_64(false);
-        header.extend_from_slice(&(wide.len() as u16).to_le_bytes());
-        header.extend_from_slice(name.as_bytes());
-        header.extend_from_slice(&wide);
+        let fields = member.common_fields(&wide);
+        let header = [b"PK\x03\x04", &fields[..], name.as_bytes(), &wide].concat();
         self.out.write_all(&header)?;
         content.copy_to(&mut self.out)?;
         self.at += header.len() as u64 + member.size;
@@ -61,36 +57,26 @@ impl<W: Write> ZipWriter<W> {
         let (start, count) = (self.at, self.members.len() as u64);
         let mut directory = Vec::new();
         for member in &self.members {
-            directory.extend_from_slice(b"PK\x01\x02\x2d\x00");
-            member.push_common_fields(&mut directory);
             let wide = member.extra_field_64(true);
-            directory.extend_from_slice(&(wide.len() as u16).to_le_bytes());
-            directory.extend_from_slice(&[0; 10]); // comment, disk, attributes
-            directory.extend_from_slice(&u32_or_marker(member.start).to_le_bytes());
-            directory.extend_from_slice(member.name.as_bytes());
-            directory.extend_from_slice(&wide);
+            directory.extend([b"PK\x01\x02\x2d\x00", &member.common_fields(&wide)[..]].concat());
+            directory.extend([0; 10]); // comment, disk, attributes
+            directory.extend(u32_or_marker(member.start).to_le_bytes());
+            directory.extend([member.name.as_bytes(), &wide].concat());
         }
         let size = directory.len() as u64;
         let is_wide = start >= MIN_64_BIT_NUMBER || size >= MIN_64_BIT_NUMBER || count >= 0xffff;
         if is_wide {
-            let record = start + size;
-            directory.extend_from_slice(b"PK\x06\x06");
-            directory.extend_from_slice(&44_u64.to_le_bytes());
-            directory.extend_from_slice(&[45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-            for number in [count, count, size, start] {
-                directory.extend_from_slice(&number.to_le_bytes());
-            }
+            directory.extend_from_slice(b"PK\x06\x06\x2c\0\0\0\0\0\0\0");
+            directory.extend([45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            directory.extend([count, count, size, start].map(u64::to_le_bytes).as_flattened());
             directory.extend_from_slice(b"PK\x06\x07\0\0\0\0");
-            directory.extend_from_slice(&record.to_le_bytes());
-            directory.extend_from_slice(&1_u32.to_le_bytes());
+            directory.extend((start + size).to_le_bytes());
+            directory.extend(1_u32.to_le_bytes());
         }
-        let count_u16 = u16::try_from(count).unwrap_or(0xffff).to_le_bytes();
-        directory.extend_from_slice(b"PK\x05\x06\0\0\0\0");
-        directory.extend_from_slice(&count_u16);
-        directory.extend_from_slice(&count_u16);
-        directory.extend_from_slice(&u32_or_marker(size).to_le_bytes());
-        directory.extend_from_slice(&u32_or_marker(start).to_le_bytes());
-        directory.extend_from_slice(&[0, 0]);
+        let count = u16::try_from(count).unwrap_or(0xffff).to_le_bytes();
+        let [size, start] = [size, start].map(|n| u32_or_marker(n).to_le_bytes());
+        directory
+            .extend([b"PK\x05\x06\0\0\0\0", &count[..], &count, &size, &start, &[0; 2]].concat());
         self.out.write_all(&directory)?;
         self.out.flush()?;
         Ok(self.out)
@@ -98,33 +84,22 @@ impl<W: Write> ZipWriter<W> {
 }
 
 impl Member {
-    /// Appends the fields that both headers have, up to the length of the name.
-    fn push_common_fields(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&[0x2d, 0, 0, 8, 0, 0]); // version 4.5, UTF-8, stored
-        to.extend_from_slice(&[0, 0, 0x21, 0]); // 1980-01-01: the format has no "none"
-        to.extend_from_slice(&self.sum.to_le_bytes());
-        to.extend_from_slice(&u32_or_marker(self.size).to_le_bytes());
-        to.extend_from_slice(&u32_or_marker(self.size).to_le_bytes());
-        to.extend_from_slice(&(self.name.len() as u16).to_le_bytes());
+    /// Returns the fields that both headers have, up to the length of the extra field `wide`.
+    fn common_fields(&self, wide: &[u8]) -> Vec<u8> {
+        let head = [0x2d, 0, 0, 8, 0, 0, 0, 0, 0x21, 0]; // version 4.5, UTF-8, stored, 1980-01-01
+        let size = u32_or_marker(self.size);
+        let numbers = [self.sum, size, size].map(u32::to_le_bytes);
+        let lengths = [self.name.len() as u16, wide.len() as u16].map(u16::to_le_bytes);
+        [&head, numbers.as_flattened(), lengths.as_flattened()].concat()
     }
 
     /// Returns the extra field of numbers that do not fit in 32 bits.
     fn extra_field_64(&self, with_start: bool) -> Vec<u8> {
-        let mut numbers = Vec::new();
-        if self.size >= MIN_64_BIT_NUMBER {
-            numbers.extend_from_slice(&self.size.to_le_bytes());
-            numbers.extend_from_slice(&self.size.to_le_bytes());
-        }
-        if with_start && self.start >= MIN_64_BIT_NUMBER {
-            numbers.extend_from_slice(&self.start.to_le_bytes());
-        }
-        if numbers.is_empty() {
-            return numbers;
-        }
-        let mut extra = vec![1, 0];
-        extra.extend_from_slice(&(numbers.len() as u16).to_le_bytes());
-        extra.extend(numbers);
-        extra
+        let numbers = [self.size; 2].into_iter().chain(with_start.then_some(self.start));
+        let wide: Vec<u64> = numbers.filter(|number| *number >= MIN_64_BIT_NUMBER).collect();
+        let head = [1, wide.len() as u16 * 8].map(u16::to_le_bytes);
+        let bytes = head.into_iter().flatten().chain(wide.iter().flat_map(|n| n.to_le_bytes()));
+        if wide.is_empty() { Vec::new() } else { bytes.collect() }
     }
 }
 

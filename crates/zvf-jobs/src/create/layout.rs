@@ -276,7 +276,8 @@ impl StoreLayout {
     }
 
     /// Chooses chunks and shards for this many vertices and bytes within these bounds: its own, or
-    /// those of all kinds.
+    /// those of all kinds. The wider the rows, the fewer are in a chunk, which is put together in
+    /// memory.
     pub(super) fn choose_chunks(
         &mut self,
         bounds: Option<&[Vec<f64>; 2]>,
@@ -289,7 +290,11 @@ impl StoreLayout {
         };
         self.chunk = match &recipe.chunk {
             Some(lengths) => expand_to_axes(lengths, sizes.len()),
-            None => chunk(&sizes, vertices, recipe.per_chunk),
+            None => {
+                let row_bytes = bytes.checked_div(vertices).unwrap_or(0).max(1);
+                let most = (recipe.write.memory.max(LEAST_MEMORY) / 8 / row_bytes).max(1);
+                chunk(&sizes, vertices, recipe.per_chunk.min(most))
+            }
         };
         let counts = counts(bounds, &self.chunk);
         self.chunks = product(&counts);
@@ -307,6 +312,9 @@ impl StoreLayout {
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
 }
+
+/// The memory that a chunk may always have eight times over, in bytes.
+const LEAST_MEMORY: u64 = 16 << 20;
 
 /// Expands a single number to all axes; keeps one number per axis.
 pub(super) fn expand_to_axes<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {

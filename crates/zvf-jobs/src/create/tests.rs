@@ -120,6 +120,18 @@ async fn a_failed_creation_leaves_nothing() {
 }
 
 #[test]
+fn chunks_of_wide_rows_fit_in_memory() {
+    let folder = Folder::new("wide");
+    let text: String = (0..2000).map(|n| format!("{n}{}\n", ",7".repeat(2000))).collect();
+    let names: String = (0..2000).map(|n| format!(",a{n}")).collect();
+    let file = folder.file("wide.csv", format!("x{names}\n{text}").as_bytes());
+    let mut recipe = Recipe::default();
+    recipe.write.memory = 0;
+    let layout = StoreLayout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()));
+    assert_eq!(layout.unwrap().chunk, [100.0]);
+}
+
+#[test]
 fn elements_of_a_file_never_name_vertices_of_another() {
     let apply = |numbers: &[i64]| {
         let bytes = numbers.iter().flat_map(|n| n.to_le_bytes());

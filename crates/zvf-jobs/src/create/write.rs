@@ -109,7 +109,11 @@ pub async fn create_all(
     crate::ingest::begin(address, folder, &plan, recipe).await?;
     let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
     let ingest = ingest.without_sync_between();
-    let mut report = ingest.run_all(progress).await?;
+    let done = ingest.run_all(progress).await;
+    if done.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded) {
+        TaskPlan::remove(folder)?; // another limit makes another plan
+    }
+    let mut report = done?;
     report.notices.extend(stale.then_some(WriteNotice::Cleaned));
     Ok(report)
 }

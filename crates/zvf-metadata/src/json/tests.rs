@@ -103,6 +103,8 @@ fn every_fault_is_reported_with_its_location() {
     }
     let error = parse(b"[\"\xff\"]", &Limits::GROUP, false).unwrap_err();
     assert_eq!(fault(&error), "Encoding, document at byte 2: text in UTF-8, found another byte");
+    let error = parse(&[0x1f, 0x8b, 8, 0], &Limits::GROUP, false).unwrap_err();
+    assert!(fault(&error).contains("found bytes of gzip"), "{error}");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result, quote};
@@ -26,10 +26,11 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, CodecSpec, DataType, KeyList, Object};
 
 use super::Build;
-use super::chunk_sink::{ChunkSink, Written};
+use super::chunk_sink::{ArrayReport, ChunkSink};
 use super::shards::Shards;
 use crate::codec::CodecPipeline;
 use crate::key::Key;
+use crate::sync::lock;
 
 /// The description of an array over the chunk grid.
 ///
@@ -64,34 +65,6 @@ impl CellPlan {
     }
 }
 
-/// Counts of a written array.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> zvf_error::Result<()> {
-/// # use zvf_store::{Build, BuildOptions, CellPlan};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
-/// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
-/// cells.put(&"3".parse::<zvf_format::key::ChunkKey>()?, vec![0; 24].into())?;
-/// let report = cells.finish(|_| ()).await?;
-/// assert_eq!((report.cells, report.payload_bytes, report.stored_bytes), (1, 24, 32));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CellReport {
-    /// Number of non-empty cells.
-    pub cells: u64,
-    /// Bytes of their payloads.
-    pub payload_bytes: u64,
-    /// Bytes of the objects.
-    pub stored_bytes: u64,
-    /// Number of objects, without the document.
-    pub objects: u64,
-}
-
 /// An array over the chunk grid that is being written. Clones write the same array.
 ///
 /// ```
@@ -109,7 +82,7 @@ pub struct CellReport {
 ///         scope.spawn(move || cells.put(&ChunkKey::new(&[x, 9 - x])?, vec![1; 8].into()));
 ///     }
 /// });
-/// assert_eq!(cells.finish(|_| ()).await?.cells, 10);
+/// assert_eq!(cells.finish(|_| ()).await?.items, 10);
 /// # Ok(())
 /// # }
 /// ```
@@ -118,17 +91,11 @@ pub struct CellSink(Arc<Core>);
 
 #[derive(Debug)]
 struct Core {
-    sink: ChunkSink<Cells>,
-    plan: CellPlan,        // its corners have the rank
-    inner: Vec<CodecSpec>, // of one cell, with that of the frame
-    extras: Object,        // other keys of the document
-}
-
-/// The cells that were put.
-#[derive(Debug, Default)]
-struct Cells {
-    keys: Vec<Box<str>>,
-    payload_bytes: u64,
+    sink: ChunkSink,
+    plan: CellPlan,             // its corners have the rank
+    keys: Mutex<Vec<Box<str>>>, // of the cells that were put
+    inner: Vec<CodecSpec>,      // of one cell, with that of the frame
+    extras: Object,             // other keys of the document
 }
 
 impl CellSink {
@@ -146,10 +113,12 @@ impl CellSink {
         ChunkKey::new(&vec![0; plan.rank]).at_key(&key)?;
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
         let shards = shards.at_key(&key)?;
-        let sink = ChunkSink::new(build, key, ChunkKeyEncoding::Default, shards);
+        let codecs = plan.codecs.clone();
         let mut inner = vec![CodecSpec::vlen_bytes()];
-        inner.extend(plan.codecs.metadata());
-        Ok(Self(Arc::new(Core { sink, plan, inner, extras: Object::new() })))
+        inner.extend(codecs.metadata());
+        let sink = ChunkSink::new(build, key, codecs, ChunkKeyEncoding::Default, shards);
+        let (keys, extras) = (Mutex::default(), Object::new());
+        Ok(Self(Arc::new(Core { sink, plan, keys, inner, extras })))
     }
 
     /// Returns the same array with other keys in its document, and with cells that are already
@@ -168,13 +137,9 @@ impl CellSink {
         &self.0.plan
     }
 
-    /// Writes the stored bytes of a cell unchanged.
+    /// Writes the stored bytes of a cell; the plan has no codecs.
     pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<()> {
-        let core = &self.0;
-        let put = core
-            .index(key)
-            .and_then(|path| core.sink.put(path.index(), vec![stored], |cells| cells.add(key, 0)));
-        put.at_key(&core.sink.key)
+        self.0.put(key, vec![stored], 0)
     }
 
     /// Returns the path of the array.
@@ -192,7 +157,12 @@ impl CellSink {
     /// incomplete shards fill the budget; [`Class::Duplicate`] when the cell was put before;
     /// otherwise when it cannot be encoded or written.
     pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
-        self.0.put(key, payload).at_key(&self.0.sink.key)
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let bytes = to_u64(payload.len());
+        let header = cell_header(bytes).at_key(&self.0.sink.key)?;
+        self.0.put(key, vec![Bytes::copy_from_slice(&header), payload], bytes)
     }
 
     /// Returns the first cell of the shard that contains `key`, so that cells can be grouped by
@@ -233,14 +203,11 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>)> {
+    pub fn finish_part(self) -> Result<(ArrayReport, Vec<Box<str>>)> {
         let sink = &self.0.sink;
-        let written = sink.close().at_key(&sink.key)?;
+        let report = sink.close()?;
         sink.build.0.nodes.release(&sink.key);
-        let report = report(&written);
-        let mut keys = written.counts.keys;
-        keys.sort_unstable();
-        Ok((report, keys))
+        Ok((report, self.0.sorted_keys()))
     }
 
     /// Counts cells that another process wrote, as returned by its
@@ -253,7 +220,7 @@ impl CellSink {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
             self.0.index(&key).at_key(&self.0.sink.key)?;
-            self.0.sink.count(|cells| cells.add(&key, 0));
+            lock(&self.0.keys).push(key.to_string().into());
         }
         Ok(())
     }
@@ -280,39 +247,37 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub async fn finish(self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
-        let core = &self.0;
-        core.finish(attributes).at_key(&core.sink.key)
+    pub async fn finish(self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
+        let Core { sink, .. } = &*self.0;
+        let report = sink.close()?;
+        let keys = self.0.sorted_keys();
+        let items = to_u64(keys.len());
+        let doc = self.0.document(&keys, attributes).at_key(&sink.key)?;
+        sink.build.array(&sink.key, &doc).at_key(&sink.key)?;
+        Ok(ArrayReport { items, ..report })
     }
 }
 
 impl Core {
     /// Encodes and writes one cell, or hands it to its shard.
-    fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
-        if payload.is_empty() {
-            return Ok(());
-        }
-        let path = self.index(key)?;
-        let bytes = to_u64(payload.len());
-        let header = Bytes::copy_from_slice(&cell_header(bytes)?);
-        let parts = self.sink.build.encode(&self.plan.codecs, vec![header, payload])?;
-        self.sink.put(path.index(), parts, |cells| cells.add(key, bytes))
+    fn put(&self, key: &ChunkKey, parts: Vec<Bytes>, payload: u64) -> Result<()> {
+        let path = self.index(key).at_key(&self.sink.key)?;
+        self.sink.put(path.index(), parts, payload)?;
+        lock(&self.keys).push(key.to_string().into());
+        Ok(())
     }
 
-    fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
-        let written = self.sink.close()?;
-        let report = report(&written);
-        let doc = self.document(written.counts.keys, attributes)?;
-        self.sink.build.array(&self.sink.key, &doc)?;
-        Ok(report)
+    fn sorted_keys(&self) -> Vec<Box<str>> {
+        let mut keys = std::mem::take(&mut *lock(&self.keys));
+        keys.sort_unstable();
+        keys
     }
 
     fn document(
         &self,
-        mut present: Vec<Box<str>>,
+        present: &[Box<str>],
         attributes: impl FnOnce(&mut Object),
     ) -> Result<ArrayDoc> {
-        present.sort_unstable();
         if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
             return Err(Error::new(Class::Duplicate, "cell", "each cell once", quote(twice)));
         }
@@ -376,23 +341,5 @@ impl Core {
     fn cell_object(&self, key: &str) -> Result<Key> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
         self.sink.object_of(path.index())
-    }
-}
-
-impl Cells {
-    /// Adds a cell with a payload of `bytes`.
-    fn add(&mut self, key: &ChunkKey, bytes: u64) {
-        self.keys.push(key.to_string().into());
-        self.payload_bytes += bytes;
-    }
-}
-
-fn report(written: &Written<Cells>) -> CellReport {
-    let Written { counts, stored_bytes, objects } = written;
-    CellReport {
-        cells: to_u64(counts.keys.len()),
-        payload_bytes: counts.payload_bytes,
-        stored_bytes: *stored_bytes,
-        objects: *objects,
     }
 }

@@ -1,84 +1,114 @@
 //! Writes the encoded chunks of one array: each to its own object, or into a shard, which is
 //! written when it is complete.
 //!
-//! Not here: how a chunk is encoded; the form of a shard ([`super::shards`]).
+//! Not here: the payload of a chunk; the form of a shard ([`super::shards`]).
 
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::Build;
 use super::shards::{CompleteShard, Shards};
-use crate::codec;
+use crate::codec::{self, CodecPipeline};
 use crate::key::Key;
 use crate::layout::name_chunk;
 use crate::sync::lock;
 
-/// The chunks of an array that is being written, with counts `R` of its own.
+/// Counts of a written array.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> zvf_error::Result<()> {
+/// # use zvf_store::{Build, BuildOptions, CellPlan, DensePlan, RowPlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
+/// cells.put(&"3".parse::<zvf_format::key::ChunkKey>()?, vec![0; 24].into())?;
+/// let report = cells.finish(|_| ()).await?;
+/// assert_eq!((report.items, report.payload_bytes, report.stored_bytes), (1, 24, 32));
+///
+/// let mut groups = build.rows("0/groups", RowPlan::default())?;
+/// groups.push(&[1; 8])?;
+/// groups.push(b"")?;
+/// let report = groups.finish(|_| ()).await?;
+/// assert_eq!((report.items, report.objects), (2, 1));
+///
+/// // One object with id 0: nothing but the fill value, so nothing is stored.
+/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_metadata::Dtype::INT64))?;
+/// ids.push(&0_i64.to_le_bytes())?;
+/// let report = ids.finish(|_| ()).await?;
+/// assert_eq!((report.items, report.objects), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrayReport {
+    /// Number of cells or chunks that are not empty, or of rows.
+    pub items: u64,
+    /// Bytes of payloads that this process encoded.
+    pub payload_bytes: u64,
+    /// Bytes of the objects.
+    pub stored_bytes: u64,
+    /// Number of objects, without the document.
+    pub objects: u64,
+}
+
+/// The chunks of an array that is being written.
 #[derive(Debug)]
-pub(super) struct ChunkSink<R> {
+pub(super) struct ChunkSink {
     pub(super) build: Build,
     pub(super) key: Key,
+    pub(super) codecs: CodecPipeline,
     names: ChunkKeyEncoding,
     is_sharded: bool,
-    state: Mutex<SinkState<R>>,
+    state: Mutex<SinkState>,
 }
 
 #[derive(Debug)]
-struct SinkState<R> {
+struct SinkState {
     shards: Option<Shards>,
     finished: bool,
-    written: Written<R>,
+    report: ArrayReport,
 }
 
-/// The counts of the chunks that were written.
-#[derive(Debug, Default)]
-pub(super) struct Written<R> {
-    pub(super) counts: R,
-    pub(super) stored_bytes: u64,
-    pub(super) objects: u64,
-}
-
-impl<R: Default> ChunkSink<R> {
+impl ChunkSink {
     pub(super) fn new(
         build: Build,
         key: Key,
+        codecs: CodecPipeline,
         names: ChunkKeyEncoding,
         shards: Option<Shards>,
     ) -> Self {
         let is_sharded = shards.is_some();
-        let state = SinkState { shards, finished: false, written: Written::default() };
-        Self { build, key, names, is_sharded, state: Mutex::new(state) }
+        let state = SinkState { shards, finished: false, report: ArrayReport::default() };
+        Self { build, key, codecs, names, is_sharded, state: Mutex::new(state) }
     }
 
-    /// Writes the stored bytes of the chunk at `index`, or keeps them for its shard; `count` counts
-    /// it.
-    pub(super) fn put(
-        &self,
-        index: &[u64],
-        parts: Vec<Bytes>,
-        count: impl FnOnce(&mut R),
-    ) -> Result<()> {
-        if !self.is_sharded {
+    /// Encodes and writes the chunk at `index`, or keeps it for its shard; counts it with a payload
+    /// of this many bytes.
+    pub(super) fn put(&self, index: &[u64], parts: Vec<Bytes>, payload: u64) -> Result<()> {
+        self.put_chunk(index, parts, payload).at_key(&self.key)
+    }
+
+    fn put_chunk(&self, index: &[u64], parts: Vec<Bytes>, payload: u64) -> Result<()> {
+        let parts = self.build.encode(&self.codecs, parts)?;
+        if self.is_sharded {
+            let permit = self.build.0.room.try_acquire(codec::len(&parts))?;
+            let mut state = lock(&self.state);
+            state.check_open()?;
+            state.shards.as_mut().expect("it is sharded").keep(index, parts, permit)?;
+        } else {
             lock(&self.state).check_open()?;
             self.write(index, parts)?;
-            self.count(count);
-            return Ok(());
         }
-        let permit = self.build.0.room.try_acquire(codec::len(&parts))?;
-        let mut state = lock(&self.state);
-        state.check_open()?;
-        state.shards.as_mut().expect("it is sharded").keep(index, parts, permit)?;
-        count(&mut state.written.counts);
+        let report = &mut lock(&self.state).report;
+        report.items += 1;
+        report.payload_bytes += payload;
         Ok(())
-    }
-
-    /// Adds the counts of objects that another writer wrote.
-    pub(super) fn count(&self, count: impl FnOnce(&mut R)) {
-        count(&mut lock(&self.state).written.counts);
     }
 
     /// Writes the shard that contains the chunk at `index`, if there is one.
@@ -87,12 +117,12 @@ impl<R: Default> ChunkSink<R> {
     }
 
     /// Writes the remaining shards; nothing can be put after that.
-    pub(super) fn close(&self) -> Result<Written<R>> {
-        while self.write_shard(Shards::take_next)? {}
+    pub(super) fn close(&self) -> Result<ArrayReport> {
+        while self.write_shard(Shards::take_next).at_key(&self.key)? {}
         let mut state = lock(&self.state);
-        state.check_open()?;
+        state.check_open().at_key(&self.key)?;
         state.finished = true;
-        Ok(std::mem::take(&mut state.written))
+        Ok(state.report)
     }
 
     /// Returns the object that contains the chunk at `index`.
@@ -115,9 +145,9 @@ impl<R: Default> ChunkSink<R> {
     fn write(&self, index: &[u64], parts: Vec<Bytes>) -> Result<()> {
         let stored = codec::len(&parts);
         self.build.object(self.object(index)?, parts)?;
-        let written = &mut lock(&self.state).written;
-        written.objects += 1;
-        written.stored_bytes += stored;
+        let report = &mut lock(&self.state).report;
+        report.objects += 1;
+        report.stored_bytes += stored;
         Ok(())
     }
 
@@ -126,7 +156,7 @@ impl<R: Default> ChunkSink<R> {
     }
 }
 
-impl<R> SinkState<R> {
+impl SinkState {
     fn check_open(&self) -> Result<()> {
         if !self.finished {
             return Ok(());

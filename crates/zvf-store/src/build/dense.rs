@@ -15,7 +15,8 @@ use zvf_format::{Class, Found};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, FillValue, Object};
 
 use super::Build;
-use super::standalone::{ArrayReport, Standalone};
+use super::chunk_sink::ArrayReport;
+use super::standalone::Standalone;
 use crate::codec::CodecPipeline;
 use crate::key::Key;
 use crate::layout::fill_item;
@@ -73,7 +74,7 @@ impl DensePlan {
 /// let plan = DensePlan::object_attribute(Dtype::FLOAT32, None, FillValue::float(f64::NAN));
 /// let mut lengths = build.dense("0/object_attributes/length", plan)?;
 /// lengths.push(&[1.5_f32.to_le_bytes(), 2.5_f32.to_le_bytes()].concat())?;
-/// assert_eq!(lengths.finish(|_| ()).await?.rows, 2);
+/// assert_eq!(lengths.finish(|_| ()).await?.items, 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -107,7 +108,7 @@ impl DenseSink {
     /// Returns the number of rows so far.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.array.report.rows
+        self.array.rows
     }
 
     /// Adds whole rows.
@@ -117,7 +118,7 @@ impl DenseSink {
     /// [`Class::BadShape`] when `rows` is not a whole number of rows; [`Class::LimitExceeded`] when
     /// a chunk fills the budget; otherwise when a full chunk cannot be encoded or written.
     pub fn push(&mut self, rows: &[u8]) -> Result<()> {
-        self.add(rows).at_key(&self.array.key)
+        self.add(rows).at_key(&self.array.sink.key)
     }
 
     fn add(&mut self, mut rows: &[u8]) -> Result<()> {
@@ -132,7 +133,7 @@ impl DenseSink {
             let room = full.map_or(rows.len(), |full| full - self.array.chunk.len());
             let (now, later) = rows.split_at(room.min(rows.len()));
             self.array.append(now, &[])?;
-            self.array.report.rows += to_u64(now.len() / self.width);
+            self.array.rows += to_u64(now.len() / self.width);
             rows = later;
         }
         Ok(())
@@ -144,7 +145,7 @@ impl DenseSink {
     ///
     /// As [`push`](Self::push).
     pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
-        self.end(attributes).at_key(&self.array.key)
+        self.end(attributes).at_key(&self.array.sink.key)
     }
 
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
@@ -181,8 +182,8 @@ impl DenseSink {
         if chunk.chunks(size).all(|item| item == &*self.fill) {
             return Ok(());
         }
-        let further = if self.plan.columns.is_some() { "/0" } else { "" };
-        self.array.write(&format!("c/{number}{further}"), chunk)
+        let index = if self.plan.columns.is_some() { &[number, 0][..] } else { &[number] };
+        self.array.write(index, chunk)
     }
 }
 

@@ -44,7 +44,7 @@ impl Build {
     /// let cells = one.cells("0/vertices", plan.clone())?;
     /// cells.put(&"3".parse::<ChunkKey>()?, b"rows".as_slice().into())?;
     /// let (report, keys) = cells.finish_part()?;
-    /// assert_eq!((report.cells, keys.as_slice()), (1, &["3".into()][..]));
+    /// assert_eq!((report.items, keys.as_slice()), (1, &["3".into()][..]));
     /// one.flush().await?;
     ///
     /// let last = Build::join(&address, &work, BuildOptions::default()).await?;

@@ -21,6 +21,7 @@ use crate::key::Key;
 /// Returns the publishing options of a build.
 fn staging_options(options: &BuildOptions) -> StagingOptions {
     StagingOptions {
+        is_store: options.is_store,
         replace: options.replace,
         adds: options.adds,
         sync: options.sync,

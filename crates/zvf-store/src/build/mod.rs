@@ -54,7 +54,8 @@ use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_publish::StagingDir;
 use zvf_publish::{CommitGate, Disk, TargetLock};
 
-pub use self::cells::{CellPlan, CellReport, CellSink};
+pub use self::cells::{CellPlan, CellSink};
+pub use self::chunk_sink::ArrayReport;
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseSink};
 pub(crate) use self::memory_limiter::MemoryLimiter;
@@ -63,9 +64,8 @@ pub use self::rearrange::{Arrange, RearrangeCounts, Rearrangement};
 pub use self::rows::{RowPlan, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
 use self::site::Site;
-pub use self::standalone::ArrayReport;
 use self::upload::Uploads;
-pub use self::verbatim::{VerbatimArray, VerbatimReport};
+pub use self::verbatim::VerbatimArray;
 use crate::budget::Budget;
 use crate::codec::{CodecPipeline, Encoder};
 use crate::docs::document;
@@ -90,6 +90,8 @@ pub struct BuildOptions {
     /// Whether an existing store is replaced, atomically. Only in a local directory: object stores
     /// cannot do this.
     pub replace: bool,
+    /// Whether it is a store, and not an array: one does not replace the other.
+    pub is_store: bool,
     /// Whether the build is added to an existing store, which stays in place except for its root
     /// document. The root document is replaced last, which is the commit. Requires `replace` and a
     /// local directory; [`Build::copy_documents`] brings the documents that are not rewritten.
@@ -112,6 +114,7 @@ impl Default for BuildOptions {
     fn default() -> Self {
         Self {
             replace: false,
+            is_store: true,
             adds: false,
             store: OpenOptions::default(),
             sync: true,

@@ -16,7 +16,8 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
-use super::standalone::{ArrayReport, Standalone};
+use super::chunk_sink::ArrayReport;
+use super::standalone::Standalone;
 use crate::codec::CodecPipeline;
 use crate::key::Key;
 
@@ -91,7 +92,7 @@ impl RowSink {
     /// Returns the number of rows so far.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.array.report.rows
+        self.array.rows
     }
 
     /// Adds one row.
@@ -101,7 +102,7 @@ impl RowSink {
     /// `LimitExceeded` for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
     /// when a full chunk cannot be encoded or written.
     pub fn push(&mut self, row: &[u8]) -> Result<()> {
-        self.add(row).at_key(&self.array.key)
+        self.add(row).at_key(&self.array.sink.key)
     }
 
     fn add(&mut self, row: &[u8]) -> Result<()> {
@@ -115,7 +116,7 @@ impl RowSink {
         self.array.append(&length.to_le_bytes(), row)?;
         self.empty &= row.is_empty();
         self.in_chunk += 1;
-        self.array.report.rows += 1;
+        self.array.rows += 1;
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl RowSink {
     ///
     /// As [`push`](Self::push).
     pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
-        self.end(attributes).at_key(&self.array.key)
+        self.end(attributes).at_key(&self.array.sink.key)
     }
 
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
@@ -155,7 +156,7 @@ impl RowSink {
         chunk[..COUNT_BYTES].copy_from_slice(&short.to_le_bytes());
         let padding = zvf_format::num::saturating_usize(missing * 4); // below 2^34
         chunk.resize(chunk.len() + padding, 0);
-        self.array.write(&format!("c/{number}"), chunk)
+        self.array.write(&[number], chunk)
     }
 }
 

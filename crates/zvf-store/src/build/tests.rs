@@ -87,7 +87,7 @@ async fn documents_and_cells_typed_by_hand() {
     }
     let report = cells.finish(|_| ()).await.unwrap();
     assert_eq!(
-        (report.cells, report.payload_bytes, report.stored_bytes, report.objects),
+        (report.items, report.payload_bytes, report.stored_bytes, report.objects),
         (2, 9, 25, 2)
     );
 
@@ -104,7 +104,7 @@ async fn documents_and_cells_typed_by_hand() {
         .finish(|attributes| drop(attributes.insert("name".into(), "sharded".into())))
         .await
         .unwrap();
-    assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
+    assert_eq!((report.items, report.stored_bytes, report.objects), (2, 116, 1));
 
     let mut groups = build
         .rows("0/groups", RowPlan { codecs: CodecPipeline::empty(), ..RowPlan::default() })
@@ -119,7 +119,7 @@ async fn documents_and_cells_typed_by_hand() {
         rows.push(row).unwrap();
     }
     let report = rows.finish(|_| ()).await.unwrap();
-    assert_eq!((report.rows, report.objects), (5, 2));
+    assert_eq!((report.items, report.objects), (5, 2));
 
     let int16 = "int16".parse::<Dtype>().unwrap();
     let plan = DensePlan {
@@ -314,13 +314,16 @@ async fn refused_targets_are_named() {
     fs::write(path("gone.zvf/log/1"), "").unwrap();
     fs::create_dir_all(path("journaled.zvf/repair-1")).unwrap();
     fs::create_dir(path("journaled")).unwrap();
-    fs::write(path("journaled/zarr.json"), "").unwrap();
+    fs::write(path("journaled/zarr.json"), r#"{"zarr_vectors":{}}"#).unwrap();
+    fs::create_dir(path("array")).unwrap();
+    fs::write(path("array/zarr.json"), r#"{"node_type":"array"}"#).unwrap();
     fs::create_dir(path("empty")).unwrap();
     for (name, replace, message) in [
         ("file", false, "AlreadyExists, file already exists".to_owned()),
         ("file", true, "AlreadyExists, file already exists".to_owned()),
         ("full", false, "AlreadyExists, full already exists".to_owned()),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
+        ("array", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"another folder of Zarr\"".to_owned()),
         ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found NAME.zvf beside it".to_owned()),
         ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found NAME.zvf beside it".to_owned()),
     ] {
@@ -338,7 +341,7 @@ async fn refused_targets_are_named() {
     write(&path("empty"), options(), b"x").await;
     assert!(path("empty/zarr.json").is_file());
     let left = names(dir.path());
-    assert_eq!(left, ["empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
+    assert_eq!(left, ["array", "empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
 }
 
 #[tokio::test]

@@ -17,10 +17,10 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind};
 
 use super::Build;
-use super::chunk_sink::{ChunkSink, Written};
+use super::chunk_sink::{ArrayReport, ChunkSink};
 use super::names::NodeState;
 use super::shards::Shards;
-use crate::codec::{CodecPipeline, Coding, Items};
+use crate::codec::{self, CodecPipeline, Coding, Items};
 use crate::docs::document;
 use crate::key::Key;
 
@@ -40,33 +40,16 @@ use crate::key::Key;
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
 /// let array = build.verbatim_array("0/numbers", text.as_slice().into())?;
 /// array.put_items(&[0], b"\x01\0\x02\0".as_slice().into())?;
-/// assert_eq!(array.finish()?.chunks, 1);
+/// assert_eq!(array.finish()?.items, 1);
 /// # build.abandon().await
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct VerbatimArray {
-    sink: ChunkSink<u64>, // counts the chunks
+    sink: ChunkSink,
     text: Bytes,
     doc: ArrayDoc,
     items: Option<Items>, // none where chunks hold rows
-    codecs: CodecPipeline,
-}
-
-/// Counts of a written array.
-///
-/// ```
-/// assert_eq!(zvf_store::VerbatimReport::default().chunks, 0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct VerbatimReport {
-    /// Number of chunks.
-    pub chunks: u64,
-    /// Bytes of their objects.
-    pub stored_bytes: u64,
-    /// Number of these objects.
-    pub objects: u64,
 }
 
 impl VerbatimArray {
@@ -98,8 +81,8 @@ impl VerbatimArray {
             }
         };
         let items = Items::new(&coding.packing, &doc);
-        let sink = ChunkSink::new(build, key, doc.chunk_key_encoding, shards);
-        Ok(Self { sink, text, doc, items, codecs })
+        let sink = ChunkSink::new(build, key, codecs, doc.chunk_key_encoding, shards);
+        Ok(Self { sink, text, doc, items })
     }
 
     /// Returns the document.
@@ -124,7 +107,8 @@ impl VerbatimArray {
             let (class, what) = (Class::InvalidArgument, "bytes of a chunk");
             return Err(Error::new(class, what, expected, items.len()).at_key(&self.sink.key));
         }
-        self.put(index, vec![packing.pack(items)])
+        let payload = to_u64(items.len());
+        self.sink.put(index, vec![packing.pack(items)], payload)
     }
 
     /// Writes the chunk at `index` with these rows, padded with empty rows.
@@ -150,7 +134,8 @@ impl VerbatimArray {
             parts.push(row.clone());
         }
         parts.extend(self.empty_rows(items - to_u64(rows.len()))?); // no more rows than items
-        self.put(index, parts)
+        let payload = codec::len(&parts);
+        self.sink.put(index, parts, payload)
     }
 
     /// Returns this number of empty rows, framed. A chunk shape is untrusted, so their size is
@@ -179,20 +164,14 @@ impl VerbatimArray {
     /// # Errors
     ///
     /// When something cannot be written.
-    pub fn finish(self) -> Result<VerbatimReport> {
-        let Written { counts: chunks, stored_bytes, objects } = self.sink.close()?;
+    pub fn finish(self) -> Result<ArrayReport> {
+        let report = self.sink.close()?;
         let (build, key) = (&self.sink.build, &self.sink.key);
         if *key != Key::root() {
             build.object(document(key)?, vec![self.text])?;
         }
         build.0.nodes.set(key.clone(), NodeState::Finished);
-        Ok(VerbatimReport { chunks, stored_bytes, objects })
-    }
-
-    fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<()> {
-        let parts = self.sink.build.encode(&self.codecs, parts);
-        let put = parts.and_then(|parts| self.sink.put(index, parts, |chunks| *chunks += 1));
-        put.at_key(&self.sink.key)
+        Ok(report)
     }
 
     fn mismatch_error(&self, rule: &'static str) -> Error {

@@ -80,7 +80,7 @@ pub async fn unpack(
                 let array = build.verbatim_array(key.as_str(), text)?;
                 contents(store, &key, &array).await.at_key(&key)?;
                 let report = array.finish()?;
-                done.chunks += report.chunks;
+                done.chunks += report.items;
                 done.objects += report.objects;
                 on_progress(&done);
             }

@@ -58,6 +58,8 @@ pub(crate) struct RowsReport {
     pub(crate) found: Findings,
     /// Rows whose manifest is not the empty one.
     pub(crate) present: u64,
+    /// Number of rows without bytes.
+    pub(crate) empty: u64,
     /// These rows, if requested.
     pub(crate) named: Vec<u64>,
     /// Fragments by their number in the level, with the row that names them.
@@ -106,6 +108,7 @@ impl RowsReport {
     fn check_manifest(&mut self, checks: &ManifestChecks, row: u64, blob: &[u8]) {
         self.bytes += to_u64(blob.len());
         if blob.is_empty() {
+            self.empty += 1;
             let expected = "an empty manifest, 4 bytes";
             let finding = C[9].at(&checks.path);
             self.found.add(finding.expects("manifest", expected, "no bytes").in_row(row).lint());

@@ -42,7 +42,7 @@ async fn partial_files_of_zarr_vectors_are_named() {
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 #[rustfmt::skip]
-const DAMAGE: [Row; 38] = [
+const DAMAGE: [Row; 39] = [
     ("pc3_basic", |f| f.push(("0/notes.txt".into(), b"x".to_vec())), "warning S16 0/notes.txt"),
     ("pc3_basic", |f| f.push(("0/vertices/c/9/9/9".into(), vec![0; 20])), "warning S16 0/vertices/c/9/9/9"),
     ("pc3_basic", |f| f.push(("0/vertices/old".into(), vec![0; 20])), "warning S16 0/vertices/old"),
@@ -67,6 +67,7 @@ const DAMAGE: [Row; 38] = [
     ("pc3_basic", |f| edit(f, "zarr.json", |d| root(d)["bounds"] = json!([[0, 0, 0], [1, 1, 1]])), "warning C31 0/vertices"),
     ("pc3_objects", |f| edit(f, "0/object_index/zarr.json", |d| d["attributes"]["num_present"] = json!(1)), "error C24 0/object_index"),
     ("pc3_objects", |f| remove(f, "0/object_index/object_ids"), "error C24 0/object_index/object_ids"),
+    ("pc3_objects", |f| remove(f, "0/object_index/manifests/c/0"), "error C24 0/object_index/manifests"),
     ("pc3_objects", |f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["num_groups"] = json!(99)), "error C38 0/groups"),
     ("pc3_pyramid_explicit", |f| edit(f, "1/zarr.json", |d| level(d)["vertex_count"] = json!(-1)), "error M9 1/zarr.json"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| level(d)["arrays_present"] = json!(["vertices", "links"])), "warning M22 0/zarr.json"),

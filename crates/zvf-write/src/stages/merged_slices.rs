@@ -16,7 +16,8 @@ use std::path::Path;
 use bytes::Bytes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_error::Result;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{Extent, Kind};
 
@@ -131,6 +132,15 @@ impl MergedSlices {
         let elements = (count(|slice| slice.elements), width, attribute_bytes);
         let stride = row_bytes(&columns, count(|slice| slice.given), elements);
         let bytes = |chunk: u32| rows[usize_from_u32(chunk)].saturating_mul(stride); // above any limit
+        // Rows of a chunk are read, then ordered and encoded.
+        let limit = options.memory.max(MIN_MEMORY);
+        let mut chunks = 0..index_u32(rows.len());
+        if let Some(large) = chunks.find(|chunk| stem.is_some() && bytes(*chunk) > limit) {
+            let expected = format!("at most {limit} bytes of rows");
+            let error = Error::new(Class::LimitExceeded, "chunk", expected, bytes(large));
+            let advice = "choose smaller chunks, or raise the memory limit";
+            return Err(error.at_chunk(&table.key(large)?).with_hint(advice));
+        }
         if let (Some(shard), Some(max_bytes)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }
@@ -396,6 +406,9 @@ pub(crate) fn row_bytes(
     let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes));
     columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
+
+/// Below this, memory does not bound the chunks of a store.
+const MIN_MEMORY: u64 = 1 << 20;
 
 /// The columns of all slices, and for each slice the merged codes of its text codes.
 type Codes = Vec<Vec<Option<Vec<u32>>>>;

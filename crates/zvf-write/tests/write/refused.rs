@@ -200,6 +200,15 @@ fn many_points() -> Batch {
 }
 
 #[tokio::test]
+async fn a_chunk_that_does_not_fit_is_refused() {
+    let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
+    let mut writer = spilling(folder.path(), &stop).await;
+    writer.push(&Batch::new(Kind::PointCloud, floats(&[1.0; 300_000], 1))).unwrap();
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.class(), Class::LimitExceeded, "{error}");
+}
+
+#[tokio::test]
 async fn a_push_that_spills_ends_when_it_is_stopped() {
     let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
     let mut writer = spilling(folder.path(), &stop).await;

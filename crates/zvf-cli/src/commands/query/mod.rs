@@ -83,7 +83,7 @@ pub(crate) struct Query {
     /// Do not write edges and faces.
     #[arg(long, conflicts_with = "elements", help_heading = "Output")]
     no_elements: bool,
-    /// Write batch by batch, in bounded memory.
+    /// Write batch by batch, in bounded memory; vertices with edges in several batches are repeated.
     #[arg(long, conflicts_with_all = ["explain", "allow_missing"], help_heading = "Output")]
     stream: bool,
 }
@@ -165,6 +165,8 @@ impl Query {
         print_notices(session, reader.store(), remarks)?;
         session.print_notices(outside.filter(|_| written == 0))?;
         session.print_notices(left_out_words(kind, left_out))?;
+        let repeats = "--stream repeats a vertex in each batch that has an edge or face of it";
+        session.print_notices((self.stream && kind.has_links()).then(|| repeats.to_owned()))?;
         session.print_notices(output.file.as_ref().map(|path| format_written(written, path)))?;
         Ok(Outcome::Clean)
     }

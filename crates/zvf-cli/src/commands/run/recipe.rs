@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use zvf::format::Vocabulary as _;
 
 use super::document::{Flaw, Mark, Node, START, Value};
+use crate::arguments::suggest;
 
 /// A recipe before its variables are expanded.
 #[derive(Clone, Debug)]
@@ -294,12 +295,8 @@ fn settings(node: Node) -> Result<Vec<Setting>, Flaw> {
 }
 
 fn unknown_key_fault(mark: Mark, key: &str, valid_keys: &[&str]) -> Flaw {
-    // One letter that is wrong, missing or added, or two that are swapped.
-    let near = valid_keys.iter().find(|valid_key| strsim::osa_distance(key, valid_key) <= 1);
-    let advice = near.map_or_else(
-        || format!("expected {}", valid_keys.join(", ")),
-        |near| format!("did you mean {near}?"),
-    );
+    let advice = suggest(key, valid_keys.iter().copied());
+    let advice = advice.unwrap_or_else(|| format!("expected {}", valid_keys.join(", ")));
     Flaw::new(mark, format!("unknown key {key:?}; {advice}"))
 }
 

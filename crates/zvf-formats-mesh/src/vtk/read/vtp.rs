@@ -468,7 +468,12 @@ fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Res
     arrays
         .iter()
         .map(|array| match array.element.get("type") {
-            Some("String") => text_field(&array.name(), &decoder.read_strings(array)?),
+            Some("String") => {
+                let field = text_field(&array.name(), &decoder.read_strings(array)?)?;
+                let width = array.element.get("NumberOfComponents").unwrap_or("1").parse();
+                let (dtype, bytes) = (field.column.dtype(), field.column.bytes());
+                Ok(field.with_column(new_column(dtype, width.unwrap_or(1), bytes.to_vec())?))
+            }
             _ => Ok(Field::new(array.name(), decoder.read(array, Some(rows))?)),
         })
         .collect()

@@ -112,12 +112,12 @@ fn reads_records_with_fields() {
     let columns = ColumnRoles {
         positions: vec!["v".into()],
         object: Some("n".into()),
-        fields: Some(vec!["y".into()]),
+        fields: Some(vec!["n".into()]),
         types: Vec::new(),
     };
     assert_eq!(
         read(columns, None).unwrap(),
-        "point_cloud of uint8, y int8\nx,y,y,object\n4,5,2,1\n8,9,-2,2\n"
+        "point_cloud of uint8, n uint16\nx,y,n,object\n4,5,1,1\n8,9,2,2\n"
     );
 }
 

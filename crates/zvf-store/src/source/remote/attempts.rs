@@ -16,7 +16,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{Either, poll_immediate, select};
+use object_store::path::Path;
+use object_store::{GetOptions, GetResult, ObjectStore as _, PutMode, PutPayload};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
@@ -30,23 +33,23 @@ use crate::sync::lock;
 
 /// The attempts of one request.
 #[derive(Debug)]
-pub(super) struct Attempts {
+pub(super) struct Attempts<'a> {
+    shared: &'a RemoteState,
     op: &'static str,
     key: Key,
     tried: u32,
     last: Option<Class>, // what the try before this one failed with
     began: Instant,
-    pub(super) first_byte: Duration,
     /// `None` outside a runtime, where nothing can wait.
     pub(super) deadline: Option<Instant>,
     body_counted: bool,
 }
 
-impl Attempts {
+impl<'a> Attempts<'a> {
     /// Returns the attempts for `key`, for a caller that has waited for an answer since `waiting`,
     /// or begins to wait now.
     pub(super) fn new(
-        shared: &RemoteState,
+        shared: &'a RemoteState,
         op: &'static str,
         key: &Key,
         waiting: Option<Instant>,
@@ -58,23 +61,20 @@ impl Attempts {
         let waiting = waiting.unwrap_or(began);
         let deadline = in_runtime.then(|| waiting.checked_add(timeouts.total)).flatten();
         Self {
+            shared,
             op,
             key: key.clone(),
             tried: 0,
             last: None,
             began,
-            first_byte: timeouts.first_byte,
             deadline,
             body_counted: false,
         }
     }
 
     /// Waits for the next attempt, or fails with the error of `miss`.
-    pub(super) async fn retry_or_fail(
-        &mut self,
-        shared: &RemoteState,
-        miss: AttemptError,
-    ) -> Result<()> {
+    pub(super) async fn retry_or_fail(&mut self, miss: AttemptError) -> Result<()> {
+        let shared = self.shared;
         self.tried += 1;
         let (error, again, after) = miss.judge(self.op);
         let error = error.at_key(&self.key);
@@ -83,16 +83,45 @@ impl Attempts {
         let pause = deadline.and_then(|deadline| shared.retry.next(self.tried, deadline, after));
         let Some(pause) = pause else { return Err(error) };
         let Some(sleep) = shared.sleep(pause) else { return Err(error) };
-        self.report(shared);
+        self.report();
         sleep.await;
         shared.retries.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
+    /// Sends one request and waits until its response begins.
+    pub(super) async fn get(
+        &self,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<GetResult, AttemptError> {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        let limit = self.shared.retry.timeouts.first_byte;
+        self.run_within("first byte", limit, self.shared.store.get_opts(path, options)).await
+    }
+
+    /// Puts the object.
+    pub(super) async fn put(&self, parts: &[Bytes], mode: PutMode) -> Result<(), AttemptError> {
+        let path = self.shared.path(&self.key).map_err(AttemptError::Final)?;
+        let _request = self.shared.budget.request().await;
+        let limit = self.shared.retry.timeouts.body(crate::codec::len(parts));
+        let payload: PutPayload = parts.iter().cloned().collect();
+        self.send(limit, self.shared.store.put_opts(&path, payload, mode.into())).await.map(drop)
+    }
+
+    /// Sends a request; returns the answer, if it arrives in time.
+    pub(super) async fn send<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, AttemptError> {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        self.run_within("answer", limit, request).await
+    }
+
     /// Returns the result of `work`, if it arrives in time.
     pub(super) async fn run_within<T>(
         &self,
-        shared: &RemoteState,
         what: &'static str,
         limit: Duration,
         work: impl Future<Output = object_store::Result<T>>,
@@ -101,7 +130,7 @@ impl Attempts {
         let begin = Instant::now();
         let after = limit.min(deadline.saturating_duration_since(begin));
         if after.is_zero() {
-            let (what, after) = ("answer from the store", shared.retry.timeouts.total);
+            let (what, after) = ("answer from the store", self.shared.retry.timeouts.total);
             return Err(AttemptError::Final(timeout_error(self.op, what, after)));
         }
         let mut work = pin!(work);
@@ -116,12 +145,12 @@ impl Attempts {
         }
         let last = pauses.len() - 1;
         for (nth, pause) in pauses.into_iter().enumerate() {
-            let Some(sleep) = shared.sleep(pause) else {
+            let Some(sleep) = self.shared.sleep(pause) else {
                 return work.await.map_err(AttemptError::Fault);
             };
             match select(&mut work, pin!(sleep)).await {
                 Either::Left((done, _)) => return done.map_err(AttemptError::Fault),
-                Either::Right(_) if nth < last => self.report(shared),
+                Either::Right(_) if nth < last => self.report(),
                 Either::Right(_) => {}
             }
         }
@@ -129,8 +158,8 @@ impl Attempts {
     }
 
     /// Restarts the time limit.
-    pub(super) fn restart(&mut self, shared: &RemoteState) {
-        let all = shared.retry.timeouts.total;
+    pub(super) fn restart(&mut self) {
+        let all = self.shared.retry.timeouts.total;
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
 
@@ -147,10 +176,10 @@ impl Attempts {
     }
 
     /// Reports a request that has been running for long.
-    fn report(&self, shared: &RemoteState) {
+    fn report(&self) {
         let now = Instant::now();
         let waited = now.saturating_duration_since(self.began);
-        if let (Some(reports), Some(class)) = (&shared.reports, self.last)
+        if let (Some(reports), Some(class)) = (&self.shared.reports, self.last)
             && waited >= REPORT_AFTER
             && reports.is_due(now)
         {
@@ -255,6 +284,16 @@ impl AttemptError {
     }
 
     /// Returns whether the bucket is missing, rather than an object in it.
+    /// Returns whether the object exists, or has another version.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.class(), Some(Class::AlreadyExists | Class::FileChanged))
+    }
+
+    /// Returns whether there is no such object.
+    pub(super) fn is_absence(&self) -> bool {
+        self.class() == Some(Class::NotFound) && !self.is_missing_bucket()
+    }
+
     pub(super) fn is_missing_bucket(&self) -> bool {
         matches!(self, Self::Fault(error) if super::verdict::is_missing_bucket(error))
     }

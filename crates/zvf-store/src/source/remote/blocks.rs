@@ -14,7 +14,6 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path as FilePath;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use object_store::{MultipartUpload as _, ObjectStoreExt as _, PutMode};
@@ -31,8 +30,8 @@ impl Remote {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
             match self.0.send_file(key, from, &mut attempts).await {
-                Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
+                Ok(done) => return Ok(done),
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -45,17 +44,14 @@ impl Remote {
         let (source, target) = (self.0.path(from)?, self.0.path(to)?);
         let mut attempts = Attempts::new(&self.0, "write", to, None);
         attempts.allow_body(self.0.retry.timeouts.transfer(meta.size));
+        let limit = self.0.retry.timeouts.body(meta.size);
         loop {
-            let copied = {
-                let _request = self.0.budget.request().await;
-                self.0.requests.fetch_add(1, Ordering::Relaxed);
-                let limit = self.0.retry.timeouts.body(meta.size);
-                let copied = self.0.store.copy(&source, &target);
-                attempts.run_within(&self.0, "answer", limit, copied).await
-            };
+            let request = self.0.budget.request().await;
+            let copied = attempts.send(limit, self.0.store.copy(&source, &target)).await;
+            drop(request);
             match copied {
                 Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -67,13 +63,13 @@ impl RemoteState {
         &self,
         key: &Key,
         from: &FilePath,
-        attempts: &mut Attempts,
+        attempts: &mut Attempts<'_>,
     ) -> Result<(), AttemptError> {
         let mut file = File::open(from).map_err(|error| unreadable_error(from, &error))?;
         let first = read_block(&mut file, from)?;
         if first.len() < BLOCK_BYTES {
             attempts.allow_body(self.retry.timeouts.transfer(to_u64(first.len())));
-            return self.send(key, &[first], PutMode::Overwrite, attempts).await;
+            return attempts.put(&[first], PutMode::Overwrite).await;
         }
         self.send_blocks(key, first, || read_block(&mut file, from), attempts).await
     }
@@ -84,23 +80,20 @@ impl RemoteState {
         key: &Key,
         first: Bytes,
         mut next: impl FnMut() -> Result<Bytes, AttemptError>,
-        attempts: &mut Attempts,
+        attempts: &mut Attempts<'_>,
     ) -> Result<(), AttemptError> {
         let path = self.path(key).map_err(AttemptError::Final)?;
         let _request = self.budget.request().await;
         let timeouts = &self.retry.timeouts;
-        self.requests.fetch_add(1, Ordering::Relaxed);
         let begun = self.store.put_multipart(&path);
-        let mut upload = attempts.run_within(self, "answer", timeouts.body(0), begun).await?;
+        let mut upload = attempts.send(timeouts.body(0), begun).await?;
         let mut block = first;
         while !block.is_empty() {
             let len = to_u64(block.len());
             // An upload may take any time as long as it makes progress.
-            attempts.restart(self);
+            attempts.restart();
             attempts.extend(timeouts.transfer(len));
-            self.requests.fetch_add(1, Ordering::Relaxed);
-            let sent = upload.put_part(block.into());
-            let sent = attempts.run_within(self, "answer", timeouts.body(len), sent).await;
+            let sent = attempts.send(timeouts.body(len), upload.put_part(block.into())).await;
             block = match sent.and_then(|()| next()) {
                 Ok(next) => next,
                 Err(miss) => {
@@ -110,10 +103,8 @@ impl RemoteState {
                 }
             };
         }
-        attempts.restart(self);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let done = upload.complete();
-        attempts.run_within(self, "answer", timeouts.body(0), done).await.map(drop)
+        attempts.restart();
+        attempts.send(timeouts.body(0), upload.complete()).await.map(drop)
     }
 }
 

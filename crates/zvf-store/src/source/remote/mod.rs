@@ -194,8 +194,8 @@ impl RemoteState {
         let mut part = None;
         loop {
             match self.attempt(&path, range, &mut part, &mut attempts).await {
-                Ok(answer) => return Ok(answer),
-                Err(miss) => attempts.retry_or_fail(self, miss).await?,
+                Ok(done) => return Ok(done),
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -206,10 +206,10 @@ impl RemoteState {
         path: &Path,
         range: ByteRange,
         part: &mut Option<ArrivingBody>,
-        attempts: &mut Attempts,
+        attempts: &mut Attempts<'_>,
     ) -> Result<Option<Read>, AttemptError> {
         if let Some(begun) = part {
-            match self.send_get(path, begun.rest_request(), attempts).await {
+            match attempts.get(path, begun.rest_request()).await {
                 Ok(reply) if begun.continues(&reply) => {
                     return self.receive(reply, part, attempts).await.map(Some);
                 }
@@ -235,7 +235,7 @@ impl RemoteState {
         &self,
         path: &Path,
         mut range: ByteRange,
-        attempts: &Attempts,
+        attempts: &Attempts<'_>,
     ) -> Result<Option<ReadStart>, AttemptError> {
         loop {
             let requested = match range {
@@ -261,7 +261,7 @@ impl RemoteState {
                 ByteRange::Last(len) => Some(GetRange::Suffix(len)),
             };
             let options = GetOptions { range: requested.clone(), ..GetOptions::default() };
-            let miss = match self.send_get(path, options, attempts).await {
+            let miss = match attempts.get(path, options).await {
                 Ok(reply) => {
                     let range = if requested.is_some() { range } else { ByteRange::All };
                     let expected = range.clamp_to(reply.meta.size);
@@ -270,8 +270,7 @@ impl RemoteState {
                 Err(miss) => miss,
             };
             match (miss.class(), requested) {
-                (Some(Class::NotFound), _) if miss.is_missing_bucket() => return Err(miss),
-                (Some(Class::NotFound), _) => return Ok(None),
+                _ if miss.is_absence() => return Ok(None),
                 (Some(Class::Unsupported), Some(GetRange::Suffix(_))) => {
                     self.no_suffix.store(true, Ordering::Relaxed);
                 }
@@ -294,9 +293,13 @@ impl RemoteState {
     }
 
     /// Requests the size of an object.
-    async fn size(&self, path: &Path, attempts: &Attempts) -> Result<Option<Read>, AttemptError> {
+    async fn size(
+        &self,
+        path: &Path,
+        attempts: &Attempts<'_>,
+    ) -> Result<Option<Read>, AttemptError> {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        match self.send_get(path, options, attempts).await {
+        match attempts.get(path, options).await {
             Ok(reply) => {
                 let size = reply.meta.size;
                 let version = Version::from_meta(&reply.meta);
@@ -309,25 +312,13 @@ impl RemoteState {
         }
     }
 
-    /// Sends one request and waits until its response begins.
-    async fn send_get(
-        &self,
-        path: &Path,
-        options: GetOptions,
-        attempts: &Attempts,
-    ) -> Result<GetResult, AttemptError> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let reply = self.store.get_opts(path, options);
-        attempts.run_within(self, "first byte", attempts.first_byte, reply).await
-    }
-
     /// Reserves memory for a response that begins, if it is the requested version.
     async fn admit(
         &self,
         meta: ObjectMeta,
         found: Range<u64>,
         expected: Range<u64>,
-        attempts: &mut Attempts,
+        attempts: &mut Attempts<'_>,
     ) -> Result<ArrivingBody, AttemptError> {
         let len = expected.end - expected.start;
         if found != expected {
@@ -354,19 +345,18 @@ impl RemoteState {
         &self,
         reply: GetResult,
         part: &mut Option<ArrivingBody>,
-        attempts: &Attempts,
+        attempts: &Attempts<'_>,
     ) -> Result<Read, AttemptError> {
         let Some(begun) = part else { return Err(AttemptError::Length { expected: 0, found: 0 }) };
         let len = begun.range.end - begun.range.start;
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole =
-            match attempts.run_within(self, "body", self.retry.timeouts.body(len), body).await {
-                Ok(Ok(whole)) => whole,
-                Ok(Err(miss)) | Err(miss) => {
-                    *part = part.take().filter(|begun| begun.tag.is_some());
-                    return Err(miss);
-                }
-            };
+        let whole = match attempts.run_within("body", self.retry.timeouts.body(len), body).await {
+            Ok(Ok(whole)) => whole,
+            Ok(Err(miss)) | Err(miss) => {
+                *part = part.take().filter(|begun| begun.tag.is_some());
+                return Err(miss);
+            }
+        };
         let (start, size) = (begun.range.start, begun.size);
         let bytes = whole.unwrap_or_else(|| std::mem::take(&mut begun.bytes).freeze());
         Ok(Read { bytes, start, size, version: begun.version.clone() })
@@ -396,9 +386,9 @@ impl RemoteState {
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match attempts.run_within(self, "list", self.retry.timeouts.first_byte, listed).await {
+            match attempts.run_within("list", self.retry.timeouts.first_byte, listed).await {
                 Ok(listed) => return Ok(listed),
-                Err(miss) => attempts.retry_or_fail(self, miss).await?,
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -408,10 +398,9 @@ impl RemoteState {
         let _request = self.budget.request().await;
         let mut attempts = Attempts::new(self, "list", prefix, None);
         loop {
-            self.requests.fetch_add(1, Ordering::Relaxed);
             match self.list_once(path, &mut attempts).await {
-                Ok(listed) => return Ok(listed),
-                Err(miss) => attempts.retry_or_fail(self, miss).await?,
+                Ok(done) => return Ok(done),
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -419,17 +408,18 @@ impl RemoteState {
     async fn list_once(
         &self,
         path: &Path,
-        attempts: &mut Attempts,
+        attempts: &mut Attempts<'_>,
     ) -> Result<Vec<(String, u64)>, AttemptError> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);
         let limit = self.retry.timeouts.first_byte;
         while let Some(meta) =
-            attempts.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
+            attempts.run_within("list", limit, listed.next().map(Option::transpose)).await?
         {
             // A listing may take any time as long as it makes progress.
-            attempts.restart(self);
+            attempts.restart();
             // An object elsewhere, or at the location itself, has no name below it.
             let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
             let name = name.strip_prefix('/').unwrap_or(name);

@@ -20,17 +20,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use object_store::{
-    GetOptions, ObjectMeta, ObjectStore as _, PutMode, PutOptions, PutPayload, UpdateVersion,
-};
+use object_store::{GetOptions, ObjectMeta, ObjectStore as _, PutMode, UpdateVersion};
 use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use super::super::{Get, check_listed};
+use super::Remote;
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
-use super::{Remote, RemoteState};
 use crate::codec::is_joined;
 use crate::error::commit_unknown_error;
 use crate::key::Key;
@@ -63,17 +61,15 @@ impl Remote {
         loop {
             let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
             let mode = if is_blind { PutMode::Overwrite } else { PutMode::Create };
-            let miss = match self.0.send(key, parts, mode, &attempts).await {
+            let miss = match attempts.put(parts, mode).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
             };
-            let class = miss.class();
-            if class == Some(Class::Unsupported) && !is_blind {
+            if miss.class() == Some(Class::Unsupported) && !is_blind {
                 self.0.no_conditions.store(true, Ordering::Relaxed);
                 continue;
             }
-            let is_taken = matches!(class, Some(Class::AlreadyExists | Class::FileChanged));
-            if is_taken
+            if miss.is_taken()
                 && !is_blind
                 && let Some(found) = self.read(key).await?
             {
@@ -83,8 +79,8 @@ impl Remote {
                 return if is_joined(&found, parts) { Ok(()) } else { Err(error) };
             }
             // A refusal although no object exists is a race that the other request lost, too.
-            let miss = if is_taken { RACE } else { miss };
-            attempts.retry_or_fail(&self.0, miss).await?;
+            let miss = if miss.is_taken() { RACE } else { miss };
+            attempts.retry_or_fail(miss).await?;
         }
     }
 
@@ -92,9 +88,9 @@ impl Remote {
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
-            match self.0.send(key, parts, PutMode::Overwrite, &attempts).await {
-                Ok(()) => return Ok(()),
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
+            match attempts.put(parts, PutMode::Overwrite).await {
+                Ok(done) => return Ok(done),
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -115,7 +111,7 @@ impl Remote {
         let mut is_open = false; // whether an earlier try may have arrived
         loop {
             let mode = PutMode::Update(version.clone());
-            let miss = match self.0.send(key, parts, mode, &attempts).await {
+            let miss = match attempts.put(parts, mode).await {
                 Ok(()) if is_open => return check_until(until).await,
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
@@ -124,7 +120,7 @@ impl Remote {
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return check_until(until).await;
             }
-            attempts.retry_or_fail(&self.0, miss).await?;
+            attempts.retry_or_fail(miss).await?;
             check_until(until).await?;
         }
     }
@@ -146,12 +142,10 @@ impl Remote {
         let mut attempts = Attempts::new(&self.0, "read", key, None);
         loop {
             let options = GetOptions { head: true, ..GetOptions::default() };
-            match self.0.send_get(&path, options, &attempts).await {
+            match attempts.get(&path, options).await {
                 Ok(reply) => return Ok(Some(reply.meta)),
-                Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
-                    return Ok(None);
-                }
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
+                Err(miss) if miss.is_absence() => return Ok(None),
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
         }
     }
@@ -180,12 +174,12 @@ impl Remote {
         let mut attempts = Attempts::new(&self.0, "publish", key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
-            let miss = match self.0.send(key, parts, PutMode::Create, &attempts).await {
-                Ok(()) => return Ok(self.check_create_guard(key, parts, &mut attempts).await),
+            let miss = match attempts.put(parts, PutMode::Create).await {
+                Ok(()) => return Ok(check_create_guard(parts, &mut attempts).await),
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
-            let exists = matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged));
+            let exists = miss.is_taken();
             if !exists && !miss.is_transient() {
                 return Err(miss.judge("publish").0);
             }
@@ -200,7 +194,7 @@ impl Remote {
             }
             // A refusal although no object exists is a race that the other request lost, too.
             let miss = if exists { RACE } else { miss };
-            let again = attempts.retry_or_fail(&self.0, miss).await;
+            let again = attempts.retry_or_fail(miss).await;
             again.map_err(|error| if open { commit_unknown_error(error) } else { error })?;
             check_until(until).await?;
         }
@@ -213,31 +207,7 @@ impl Remote {
     /// Returns whether the store refuses to create an existing object, even with the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
-        self.check_create_guard(key, std::slice::from_ref(bytes), &mut attempts).await
-    }
-
-    /// Checks whether the store honours create-if-absent: if so, it refuses to create the same
-    /// object again. If it ignores the condition, writing the same bytes again is harmless.
-    async fn check_create_guard(
-        &self,
-        key: &Key,
-        parts: &[Bytes],
-        attempts: &mut Attempts,
-    ) -> Created {
-        loop {
-            match self.0.send(key, parts, PutMode::Create, attempts).await {
-                Ok(()) => return Created::Looked,
-                Err(miss) => {
-                    if matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged)) {
-                        return Created::Guarded;
-                    }
-                    // If this cannot be determined, the condition is not relied on.
-                    if attempts.retry_or_fail(&self.0, miss).await.is_err() {
-                        return Created::Looked;
-                    }
-                }
-            }
-        }
+        check_create_guard(std::slice::from_ref(bytes), &mut attempts).await
     }
 
     /// Reads a whole object.
@@ -279,8 +249,7 @@ impl Remote {
         let paths: Result<Vec<_>> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
         let mut attempts = Attempts::new(&self.0, "write", &Key::root(), None);
-        loop {
-            self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let denied: BTreeSet<String> = loop {
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
             let denied = removed.try_filter_map(|_path| std::future::ready(Ok(None::<String>)));
             let denied = denied.or_else(|error| {
@@ -292,36 +261,28 @@ impl Remote {
             });
             // The time limit for this many bytes.
             let limit = self.0.retry.timeouts.body(to_u64(paths.len()) << 10);
-            match attempts.run_within(&self.0, "answer", limit, denied.try_collect()).await {
-                Ok(denied) => {
-                    let denied: BTreeSet<String> = denied;
-                    let found = keys.iter().zip(&paths);
-                    let found = found.filter(|(_, path)| denied.contains(path.as_ref()));
-                    return Ok(found.map(|(key, _)| key.clone()).collect());
-                }
-                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
+            match attempts.send(limit, denied.try_collect()).await {
+                Ok(denied) => break denied,
+                Err(miss) => attempts.retry_or_fail(miss).await?,
             }
-        }
+        };
+        let found = keys.iter().zip(&paths).filter(|(_, path)| denied.contains(path.as_ref()));
+        Ok(found.map(|(key, _)| key.clone()).collect())
     }
 }
 
-impl RemoteState {
-    /// Creates one attempt to put an object.
-    pub(super) async fn send(
-        &self,
-        key: &Key,
-        parts: &[Bytes],
-        mode: PutMode,
-        attempts: &Attempts,
-    ) -> Result<(), AttemptError> {
-        let path = self.path(key).map_err(AttemptError::Final)?;
-        let _request = self.budget.request().await;
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let len = crate::codec::len(parts);
-        let payload: PutPayload = parts.iter().cloned().collect();
-        let options = PutOptions::from(mode);
-        let sent = self.store.put_opts(&path, payload, options);
-        attempts.run_within(self, "answer", self.retry.timeouts.body(len), sent).await.map(drop)
+/// Checks whether the store honours create-if-absent: if so, it refuses to create the same object
+/// again. If it ignores the condition, writing the same bytes again is harmless.
+async fn check_create_guard(parts: &[Bytes], attempts: &mut Attempts<'_>) -> Created {
+    loop {
+        let Err(miss) = attempts.put(parts, PutMode::Create).await else { return Created::Looked };
+        if miss.is_taken() {
+            return Created::Guarded;
+        }
+        // If this cannot be determined, the condition is not relied on.
+        if attempts.retry_or_fail(miss).await.is_err() {
+            return Created::Looked;
+        }
     }
 }
 
