@@ -87,13 +87,11 @@ pub(crate) fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
 }
 
 /// Returns the line that an error is printed as, also by another process: that of the error of zvf, if it is one.
-#[must_use]
 pub fn error_text(error: &DataFusionError) -> String {
     find_cause::<zvf::Error>(error).map_or_else(|| error.strip_backtrace(), ToString::to_string)
 }
 
 /// Returns the error that another process printed as [`error_text`].
-#[must_use]
 pub fn error_from_text(text: &str) -> DataFusionError {
     let named = |class: &&Class| {
         let rest = text.strip_prefix(class.name());

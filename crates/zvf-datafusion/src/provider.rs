@@ -102,13 +102,11 @@ impl ZvfTable {
     }
 
     /// Returns the store.
-    #[must_use]
     pub const fn store(&self) -> &StoreHandle {
         &self.store
     }
 
     /// Returns the table, its level and kind.
-    #[must_use]
     pub const fn options(&self) -> &TableOptions {
         &self.options
     }

@@ -55,7 +55,6 @@ pub fn register(context: &SessionContext, options: OpenOptions) {
 
 /// Returns the session with support for tables by path or URL in quotes: of stores and of Parquet, CSV, JSON and Arrow files.
 /// Such statements open local files: do not run untrusted ones.
-#[must_use]
 pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> SessionContext {
     let fallback = Arc::new(DynamicListTableFactory::default());
     let catalog_list = Arc::clone(context.state_ref().read().catalog_list());
@@ -76,7 +75,6 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
 /// assert!(zvf_datafusion::is_store_name("icechunk+file:///data/brain?tag=v1"));
 /// assert!(!zvf_datafusion::is_store_name("cells.parquet"));
 /// ```
-#[must_use]
 pub fn is_store_name(name: &str) -> bool {
     if name.starts_with(REPOSITORY_PREFIX) {
         return true;
@@ -117,7 +115,6 @@ pub struct StoreSchema {
 
 impl StoreSchema {
     /// Creates the schema of the store at `address`.
-    #[must_use]
     pub fn new(address: &str, options: OpenOptions) -> Self {
         Self { address: address.to_owned(), options }
     }

@@ -42,13 +42,11 @@ pub struct MetadataError {
 
 impl MetadataError {
     /// Returns the kind of fault.
-    #[must_use]
     pub const fn class(&self) -> Class {
         self.error.class
     }
 
     /// Returns the advice.
-    #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         self.error.hint()
     }

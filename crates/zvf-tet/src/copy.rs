@@ -37,7 +37,6 @@ pub struct CopyRun {
 
 impl CopyRun {
     /// Returns whether elements of this size are contiguous in the tile too.
-    #[must_use]
     pub const fn is_contiguous(&self, element_size: u64) -> bool {
         self.count == 1 || self.stride == element_size
     }

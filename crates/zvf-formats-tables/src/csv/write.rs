@@ -28,7 +28,6 @@ pub struct CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     /// Creates a writer to `out`. `axes` are the names of the axes.
-    #[must_use]
     pub fn new(out: W, axes: &[String]) -> Self {
         Self { out, axes: axes.to_vec(), header: None, separator: ',', parts: 0 }
     }

@@ -73,7 +73,6 @@ pub(super) enum FoundPart {
 
 impl PartRun {
     /// Returns the file or folder to write; it has the name of the part.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

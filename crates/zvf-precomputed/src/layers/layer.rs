@@ -116,7 +116,6 @@ impl LayerName {
 
 impl Precomputed {
     /// Wraps the store behind `reader`.
-    #[must_use]
     pub fn new(reader: Reader) -> Self {
         let space = Space::new(reader.store());
         Self {
