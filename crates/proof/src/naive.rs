@@ -4,7 +4,6 @@
 //! half-space after the other. A non-empty result means that the box is met.
 
 /// An axis-aligned box, its faces included.
-#[derive(Clone, Debug)]
 pub(crate) struct Cube {
     pub(crate) low: Vec<f64>,
     pub(crate) high: Vec<f64>,

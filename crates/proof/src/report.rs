@@ -19,7 +19,7 @@ use crate::corpus::{self, Golden};
 use crate::facts;
 
 /// The results of one case.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Report {
     store: String,
     /// The number of facts that agree.

@@ -89,7 +89,6 @@ impl fmt::Debug for Axes {
 }
 
 /// All coordinates from `low` to below `high`, last axis fastest.
-#[derive(Clone, Debug)]
 pub(super) struct Coordinates {
     low: Axes,
     high: Axes,

@@ -169,7 +169,7 @@ fn refuse(
 }
 
 /// The offsets of the extents in a metalayer of `n` axes, at most sixteen: none is large.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Positions {
     n: u64,
 }

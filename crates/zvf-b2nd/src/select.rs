@@ -286,14 +286,13 @@ fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
 }
 
 /// The runs of one block: a walk over the outer axes; the inner ones are contiguous.
-#[derive(Clone, Debug)]
 struct Runs {
     next: Option<BlockRun>,
     axes: [Walk; MAX_AXES], // the outer axes, the innermost first
 }
 
 /// One axis of the walk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 struct Walk {
     left: u64, // remaining steps
     steps: u64,

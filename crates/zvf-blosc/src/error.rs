@@ -109,7 +109,7 @@ impl BloscError {
 }
 
 /// A fault in the stored bytes of a block, before its number is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Damage {
     class: Class,
     field: &'static str,

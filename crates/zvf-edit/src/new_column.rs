@@ -60,7 +60,6 @@ impl AddColumn {
 }
 
 /// A column to create.
-#[derive(Debug)]
 pub(crate) struct NewColumn {
     pub(crate) name: String,
     pub(crate) ty: ColumnType,

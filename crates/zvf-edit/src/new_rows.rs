@@ -18,7 +18,7 @@ use crate::scalar::to_json;
 use crate::transaction::Transaction;
 
 /// New vertices of a kind.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct NewRows {
     pub(crate) count: usize,
     /// The bytes of each: its position, then its value in each column.

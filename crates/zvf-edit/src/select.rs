@@ -20,7 +20,6 @@ use crate::stored_column::find;
 use crate::transaction::{NamedRow, Transaction};
 
 /// The result of a selector.
-#[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: usize,
     pub(crate) vertices: Vec<Vid>,
@@ -39,7 +38,7 @@ fn intersect(list: &mut Option<Vec<Vid>>, found: Vec<Vid>) {
 }
 
 /// Vertices that all of these conditions select.
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selector {
     object: Option<i64>,
@@ -60,7 +59,7 @@ struct Selector {
 }
 
 /// A range of indices.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IndexRange {
     from: Option<i64>,

@@ -23,7 +23,7 @@ use crate::rebuild::RebuiltRows;
 use crate::snapshot::{ROOT_BLOCK, Snapshot, doc_key, read_block, read_doc, read_member};
 
 /// The result of an operation, for a reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct OperationResult {
     /// The number of selected vertices or objects.
     pub(crate) selected: u64,

@@ -109,7 +109,7 @@ fn failed_writer_error() -> Error {
 }
 
 /// The output of an encoder that needs a target of its own, which may cross threads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl Write for SharedBuffer {

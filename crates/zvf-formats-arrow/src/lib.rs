@@ -86,7 +86,7 @@ pub const GEOARROW: Spec = Spec {
     capabilities: FEATURES,
 };
 /// The container of record batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Form {
     /// A file of Arrow, with a footer.
     File,

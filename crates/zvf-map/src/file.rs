@@ -304,7 +304,7 @@ impl fmt::Debug for MappedView {
 }
 
 /// The metadata that shows whether a file changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct FileStamp {
     place: (u64, u64),
     size: u64,

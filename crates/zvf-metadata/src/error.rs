@@ -113,7 +113,7 @@ impl core::error::Error for MetadataError {}
 
 /// The path to a value, kept on the stack of the parser; it allocates only when an error is
 /// created.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     /// The document itself.
     Document,

@@ -51,7 +51,7 @@ pub struct Runs {
 }
 
 /// The part of one axis of a tile that goes into the result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct AxisPiece {
     /// First index in the tile.
     pub(super) src: u64,

@@ -72,7 +72,7 @@ pub struct Footer<'a> {
 }
 
 /// The state of parsing a footer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Progress<'a> {
     /// This many bytes before the end of the file are needed.
     More(u64),

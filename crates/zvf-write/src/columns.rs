@@ -43,7 +43,6 @@ struct Texts {
 }
 
 /// How a column is written.
-#[derive(Clone, Debug)]
 pub(crate) struct ColumnEncoding {
     pub(crate) dtype: Dtype,
     pub(crate) dictionary: Option<Dictionary>,

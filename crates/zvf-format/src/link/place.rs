@@ -107,7 +107,7 @@ pub struct Placements<'a> {
 }
 
 /// The rule by which copies follow from the endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum CopyRule {
     AsGiven,
     Sorted,

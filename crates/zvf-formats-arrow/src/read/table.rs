@@ -69,7 +69,7 @@ struct Attribute {
 }
 
 /// How an attribute is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum AttributeSource {
     /// Numbers of this type, copied, with this many per row.
     Numbers(Dtype, u32),

@@ -57,7 +57,6 @@ struct HeldFeatures {
 }
 
 /// A held feature.
-#[derive(Clone, Debug)]
 struct Item {
     bounds: [f64; 4],
     at: usize,

@@ -139,7 +139,7 @@ struct Connectivity {
 }
 
 /// The properties that hold vertex numbers, by index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum CornerProperties {
     /// A list, of a face.
     List(usize),

@@ -137,7 +137,7 @@ pub(crate) const fn row_bytes(dtype: Dtype, width: u32) -> usize {
 }
 
 /// The byte range of a field in a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Bytes before it.
     pub offset: usize,

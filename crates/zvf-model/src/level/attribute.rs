@@ -66,7 +66,7 @@ pub(super) struct AttributeInfo {
 }
 
 /// The items that the attribute has rows for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum AttributeScope {
     Vertices,
     Fragments,

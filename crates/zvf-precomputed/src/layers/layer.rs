@@ -80,7 +80,7 @@ enum Content {
 }
 
 /// The parsed name of a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct LayerName {
     kind: Kind,
     level: Option<u32>,

@@ -109,7 +109,7 @@ impl<T: Clone + Eq + Hash> Distinct<T> {
 }
 
 /// A unit of work.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum WorkUnit {
     /// Chunks, by their position in the table of the level.
     Chunks(Vec<u32>),
@@ -121,7 +121,7 @@ pub(crate) enum WorkUnit {
 }
 
 /// The purpose of work units, which determines their size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Purpose {
     /// Their answers are kept and joined.
     Collect,

@@ -39,7 +39,6 @@ pub(crate) struct Units {
 type Coarse = Box<dyn Iterator<Item = WorkUnit> + Send>;
 
 /// A work unit of a level.
-#[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) context: Arc<Context>,
     pub(crate) work: WorkUnit,

@@ -29,7 +29,6 @@ pub(crate) fn header_len(front: &[u8]) -> Result<u64> {
 }
 
 /// The locations of the blocks of one chunk.
-#[derive(Debug)]
 pub(crate) struct Blocks(Layout);
 
 impl Blocks {

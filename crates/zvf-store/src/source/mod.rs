@@ -335,7 +335,7 @@ impl Get {
 }
 
 /// A range of bytes of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ByteRange {
     /// All of them.
     All,
@@ -378,7 +378,6 @@ pub(crate) struct GetAnswer {
 }
 
 /// An object of which only the necessary part was read.
-#[derive(Debug)]
 pub(crate) enum PartialRead {
     Whole(Option<GetAnswer>),
     /// Its first and last bytes.
@@ -386,7 +385,7 @@ pub(crate) enum PartialRead {
 }
 
 /// The version of an object, as far as the backend reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     size: u64,
     stamp: Option<local::Stamp>,
@@ -411,7 +410,7 @@ impl Version {
 }
 
 /// One name below a prefix.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) name: String,
     pub(crate) is_dir: bool,

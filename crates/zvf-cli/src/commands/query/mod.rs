@@ -39,7 +39,7 @@ use crate::target::{self, Out};
 /// Every filter is optional and restricts the answer. Points are returned if they are inside the region; other geometry
 /// is returned whole where it touches the region, unless --mode selects another relation. Vertices of graphs, skeletons
 /// and meshes have the id of their object; formats that can hold edges or faces include them.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Query {
     /// The store: a folder or a URL.

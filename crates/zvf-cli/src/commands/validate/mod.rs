@@ -54,7 +54,7 @@ pub(crate) struct Validate {
 }
 
 /// The checks.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
     #[arg(
@@ -109,7 +109,7 @@ pub(crate) fn leftovers(store: &str, session: &Session) -> std::io::Result<Vec<L
 }
 
 /// A report to print.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     /// The address of the store.
     pub(crate) store: &'a str,

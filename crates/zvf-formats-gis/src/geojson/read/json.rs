@@ -104,7 +104,7 @@ pub(crate) fn take_byte(from: &mut Sequence, byte: u8) -> Result<()> {
 }
 
 /// A parser of a value in memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
     text: &'a str,
     used: usize, // bytes of complete tokens, so that it is the start of a character

@@ -24,7 +24,6 @@ use zvf_formats::{RandomFile, RecordNumbers};
 use crate::las::Grid;
 
 /// A parsed LAS header.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LasHeader {
     pub(crate) minor: u8,
     pub(crate) encoding: u16,
@@ -39,7 +38,6 @@ pub(crate) struct LasHeader {
 }
 
 /// A variable-length record (VLR or EVLR).
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) user: String,
     pub(crate) id: u16,

@@ -26,7 +26,7 @@ use crate::las::Grid;
 use crate::las::read::header::{LasHeader, RECORD_BYTES};
 
 /// An attribute of a point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct LasField {
     pub(crate) name: String,
     /// The offset in the record.
@@ -41,7 +41,7 @@ pub(crate) struct LasField {
 }
 
 /// How stored bytes decode to a value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) enum Form {
     /// The bytes are the value.
     Plain,

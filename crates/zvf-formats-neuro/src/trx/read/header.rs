@@ -8,7 +8,6 @@ use crate::image::parse_matrix;
 use crate::trx::read::members::{HEADER, Members, spot};
 
 /// The contents of `header.json`.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrxHeader {
     pub(crate) vertices: u64,
     pub(crate) streamlines: u64,

@@ -17,7 +17,7 @@ pub(crate) struct Records {
 }
 
 /// The values of one line, or of several where a quoted value contains line breaks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Record {
     pub(crate) text: String,
     pub(crate) ends: Vec<usize>, // end of each value in `text`
