@@ -14,7 +14,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use zvf::format::key::ChunkKey;
+use zvf::format::key::{ChunkKey, Delta};
 use zvf::format::num::to_u64;
 use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
@@ -206,6 +206,12 @@ impl ZvfTable {
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let level = open_level(&reader, self.options).await?;
+        let family = level.links(Delta::SAME).await.map_err(external_error)?;
+        if family.as_ref().is_some_and(|family| !family.is_complete()) {
+            return Err(bad_request(
+                "the links of this store cannot be listed: read it from a folder or a bucket",
+            ));
+        }
         let all =
             reader.chunks(&scan.base_query().vertices_only()).await.map_err(external_error)?;
         let total = to_u64(all.len());
@@ -217,7 +223,7 @@ impl ZvfTable {
             (None, None) => None,
         };
         let kept = match ends {
-            Some(ends) => find_source_chunks(&level, &ends).await?,
+            Some(ends) => find_source_chunks(family.as_ref(), &ends).await?,
             None => None,
         };
         let covered = kept.map(|kept| cover_keys(&kept, &all)).transpose()?;

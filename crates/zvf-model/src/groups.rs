@@ -18,7 +18,7 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs as Doc};
 use zvf_store::{Listing, Rows, Store};
 
-use crate::open::list_nodes;
+use crate::open::{list_nodes, refuse_stored};
 use crate::{LevelReader, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
@@ -102,7 +102,10 @@ impl LevelReader {
         if node.lacks("groups") {
             return Ok(None);
         }
-        node.rows("groups").await?.map(Groups::new).transpose()
+        match node.rows("groups").await? {
+            Some(rows) => Groups::new(rows).map(Some),
+            None => refuse_stored(node, "groups").await.map(|()| None),
+        }
     }
 
     /// Returns the attribute of groups called `name`, by group; `None` if there is none.

@@ -79,7 +79,7 @@ pub(crate) async fn refuse_stored(node: &LevelNode, path: &str) -> Result<()> {
     if stored.is_empty() {
         return Ok(());
     }
-    let expected = "the document of each stored attribute";
+    let expected = "the document of what is stored";
     let error = Error::new(Class::NotFound, "zarr.json", expected, "nothing");
     Err(error.at_key(node.path().join(path)?))
 }

@@ -41,6 +41,9 @@ impl LevelReader {
 async fn index_doc(level: &LevelReader) -> Result<Option<Doc>> {
     let node = level.node();
     let group = if node.lacks(INDEX) { None } else { node.group(INDEX).await? };
+    if group.is_none() {
+        node.refuse_named(INDEX)?;
+    }
     let doc = group.map(|group| Doc::parse(group.attributes)).transpose();
     doc.at_array(format!("{}/{INDEX}", node.path()))
 }
