@@ -208,9 +208,8 @@ impl ZvfTable {
         let level = open_level(&reader, self.options).await?;
         let family = level.links(Delta::SAME).await.map_err(external_error)?;
         if family.as_ref().is_some_and(|family| !family.is_complete()) {
-            return Err(bad_request(
-                "the links of this store cannot be listed: read it from a folder or a bucket",
-            ));
+            let found = "a store whose links cannot be listed";
+            return Err(bad_request("links", "a folder or a bucket", found));
         }
         let all =
             reader.chunks(&scan.base_query().vertices_only()).await.map_err(external_error)?;

@@ -18,8 +18,10 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
-use crate::error::{At, OrFail, Result, fail, missing_column_error, unsupported};
-use crate::indexes::{Object, Objects, columns_path, open_row_columns, parse_scalar};
+use crate::error::{At, OrFail, Result, missing_column_error, unsupported};
+use crate::indexes::{
+    Object, Objects, columns_path, index_path, open_row_columns, parse_scalar, refuse_stored,
+};
 use crate::links::LinkFamily;
 use crate::memory::HeldMemory;
 use crate::numbers::{
@@ -69,6 +71,7 @@ pub(crate) struct Geometry {
     pub(crate) snap: Rc<Snapshot>,
     pub(crate) doc: Json,
     pub(crate) axes: usize,
+    pub(crate) axis_names: Vec<String>,
     pub(crate) shape: ChunkShape,
     pub(crate) bins: Bins,
     /// Whether all links are stored, and none follows from the order of rows.
@@ -151,7 +154,10 @@ impl Geometry {
         let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| BTreeMap::new())?;
         let stored = Objects::open(snap, path, axes)?;
         let has_objects = stored.is_some();
-        refuse_lost(path, &level, ("object_index", has_objects))?;
+        let is_named = |name: &str| level.arrays_present.iter().any(|present| present == name);
+        if !has_objects && is_named("object_index") {
+            refuse_stored(snap, &index_path(path))?;
+        }
         let is_dense = root.manifest_layout.as_deref() == Some("dense");
         let create = || Objects::create(path, axes, is_dense);
         let mut objects = stored.map_or_else(create, Ok)?;
@@ -159,7 +165,9 @@ impl Geometry {
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         let create = || LinkFamily::create(snap, path, width, axes);
         let stored = LinkFamily::open(snap, path, 0, axes)?;
-        refuse_lost(path, &level, ("links", stored.is_some()))?;
+        if stored.is_none() && is_named("links") {
+            refuse_stored(snap, &format!("{path}/links/0"))?;
+        }
         let links = stored.map_or_else(create, Ok)?;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
         held.add(objects.index_bytes())?;
@@ -169,6 +177,7 @@ impl Geometry {
             snap: Rc::clone(snap),
             doc,
             axes,
+            axis_names: Vec::new(), // known from the root
             shape,
             bins,
             has_explicit_links,
@@ -401,13 +410,6 @@ fn refuse_level(path: &str, level: &LevelDoc) -> Result<()> {
         return unsupported(format!("{path}: levels that add to each other are not edited"));
     }
     Ok(())
-}
-
-/// Refuses a level that names an array whose document is lost: a new one would hide what is stored.
-fn refuse_lost(path: &str, level: &LevelDoc, (name, is_found): (&str, bool)) -> Result<()> {
-    let is_named = level.arrays_present.iter().any(|present| present == name);
-    let text = || format!("{path}/{name}: the level names it, but it is lost; run \"zvf validate\"");
-    if is_named && !is_found { fail(Class::NotFound, text()) } else { Ok(()) }
 }
 
 /// Returns the convention of links, as the level or the root states it. It decides which edges are

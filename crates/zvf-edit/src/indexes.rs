@@ -361,16 +361,22 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
             found.push(name);
             continue;
         }
-        for key in snap.journal.store.walk(&child)? {
-            // A later commit may have created the node.
-            if snap.open_object(&key)?.is_some() {
-                let found = "found nothing; run \"zvf validate\"";
-                let text = format!("{child}/zarr.json: expected the document of {key}, {found}");
-                return fail(Class::NotFound, text);
-            }
-        }
+        refuse_stored(snap, &child)?;
     }
     Ok(found)
+}
+
+/// Refuses what is stored at a path without a document: a new node would hide it.
+pub(crate) fn refuse_stored(snap: &Snapshot, path: &str) -> Result<()> {
+    for key in snap.journal.store.walk(path)? {
+        // A later commit may have created the node.
+        if snap.open_object(&key)?.is_some() {
+            let found = "found nothing; run \"zvf validate\"";
+            let text = format!("{path}/zarr.json: expected the document of {key}, {found}");
+            return fail(Class::NotFound, text);
+        }
+    }
+    Ok(())
 }
 
 /// Parses the type that a document names, or `default` where it names none.

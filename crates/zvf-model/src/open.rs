@@ -84,6 +84,13 @@ pub(crate) async fn refuse_stored(node: &LevelNode, path: &str) -> Result<()> {
     Err(error.at_key(node.path().join(path)?))
 }
 
+/// Refuses what is stored at `path` without a document, where the level names `array`: others cost
+/// no listing.
+pub(crate) async fn refuse_lost(node: &LevelNode, array: &str, path: &str) -> Result<()> {
+    let is_named = node.meta().arrays_present.iter().any(|present| present == array);
+    if is_named { refuse_stored(node, path).await } else { Ok(()) }
+}
+
 /// Receives a fault, and returns whether to continue as if there were none.
 pub type TakeFault<'a> = dyn FnMut(OpenFault, Error) -> Result<bool> + Send + 'a;
 

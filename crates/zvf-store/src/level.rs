@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
-use zvf_metadata::{LayoutFamily, LevelDoc, Node};
+use zvf_metadata::{LevelDoc, Node};
 
 use crate::docs::document;
 use crate::key::Key;
@@ -85,19 +85,6 @@ impl LevelNode {
     pub fn lacks(&self, name: &str) -> bool {
         !self.nodes.opened.shared.source.can_list()
             && self.stated_absent().any(|absent| absent == name)
-    }
-
-    /// Refuses a level of format 0.9 that names `name` among its arrays: the caller did not find it.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::NotFound`] when the level names it.
-    pub fn refuse_named(&self, name: &str) -> Result<()> {
-        let is_named = self.meta.arrays_present.iter().any(|present| present == name);
-        if !is_named || self.nodes.opened.shared.family != LayoutFamily::C {
-            return Ok(());
-        }
-        Err(Error::missing(self.path().join(name)?, "arrays_present of the level names it"))
     }
 
     /// Returns what the level states that it does not have; nothing after the first edit of the

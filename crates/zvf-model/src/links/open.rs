@@ -17,7 +17,7 @@ use super::segment::{Form, LinkSegment};
 use super::{LinkFamily, OpenedFamily, probe};
 use crate::open::{
     OlderForm, OlderLinks, first_fault, link_anchor, link_policy, link_rows, older_leaves,
-    older_links, older_rows, open_strictly, refuse_stored,
+    older_links, older_rows, open_strictly, refuse_lost, refuse_stored,
 };
 use crate::{Kind, LevelReader};
 
@@ -97,11 +97,9 @@ async fn with_streams(
 /// Opens a family in the layout of 0.9.
 async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let name = format!("links/{delta}");
-    let group = level.node().group(&name).await?;
-    let Some(group) = group else {
-        // Links to other levels are not among the arrays that a level names.
-        let same = (delta == Delta::SAME).then_some("links");
-        return same.map_or(Ok(None), |links| level.node().refuse_named(links).map(|()| None));
+    let Some(group) = level.node().group(&name).await? else {
+        refuse_lost(level.node(), "links", &name).await?;
+        return Ok(None);
     };
     let path = format!("{}/{name}", level.node().path());
     let doc = LinksFamily::parse(group.attributes).at_array(&path)?;

@@ -160,4 +160,19 @@ fn what_is_stored_without_its_document_is_no_absent_attribute() {
         let left = [lost != radius, true, lost != mass].map(usize::from);
         assert_eq!(read(folder.path()).unwrap(), left, "{lost}");
     }
+    let read = |path: &std::path::Path| -> Result<()> {
+        let store = inline(Store::open(path.to_str().unwrap(), OpenOptions::default()))?;
+        let level = inline(LevelReader::open(&store, LevelId(0)))?;
+        inline(level.objects())?.unwrap();
+        inline(level.groups())?.unwrap();
+        inline(level.links(Delta::SAME)).map(drop)
+    };
+    read(bridge.as_ref()).unwrap();
+    for lost in ["object_index", "groups", "links/0", "links/0/0.0"] {
+        let folder = archives::scratch();
+        archives::copy(bridge.as_ref(), folder.path()).unwrap();
+        std::fs::remove_file(folder.path().join(format!("0/{lost}/zarr.json"))).unwrap();
+        let error = read(folder.path()).unwrap_err();
+        assert_eq!((error.class(), error.key()), (Class::NotFound, Some(&*format!("0/{lost}"))));
+    }
 }
