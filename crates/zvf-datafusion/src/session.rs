@@ -67,12 +67,13 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
     context
 }
 
-/// Returns whether a name is that of a store: by its extension, because it is a folder with `zarr.json`, or because it is a
-/// version in a repository.
+/// Returns whether a name is that of a store: by its extension, because it is a folder with `zarr.json` or a folder over HTTP,
+/// or because it is a version in a repository.
 ///
 /// ```
 /// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));
 /// assert!(zvf_datafusion::is_store_name("icechunk+file:///data/brain?tag=v1"));
+/// assert!(zvf_datafusion::is_store_name("http://127.0.0.1:8080/data/brain/"));
 /// assert!(!zvf_datafusion::is_store_name("cells.parquet"));
 /// ```
 pub fn is_store_name(name: &str) -> bool {
@@ -83,7 +84,10 @@ pub fn is_store_name(name: &str) -> bool {
     let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
     let is_known = extension
         .is_some_and(|found| EXTENSIONS.iter().any(|listed| listed.eq_ignore_ascii_case(found)));
-    is_known || Path::new(bare).join("zarr.json").is_file()
+    // Nothing else that is read over HTTP lacks an extension.
+    let is_address =
+        extension.is_none() && (bare.starts_with("http:") || bare.starts_with("https:"));
+    is_known || is_address || Path::new(bare).join("zarr.json").is_file()
 }
 
 /// Paths and URLs as tables: the vertices of stores, and files of other formats.
