@@ -16,6 +16,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::saturating_usize;
 use zvf_formats::{BatchWriter, NewFile, OpenedWriter, other_columns};
 use zvf_model::Batch;
+use zvf_model::flow::Loss;
 
 use crate::batch::named_record_batch;
 use crate::{Form, from_arrow_error};
@@ -155,7 +156,7 @@ impl<W: Write> BatchWriter for ArrowWriter<W> {
         self.file.write(&rows)
     }
 
-    fn finish(self) -> Result<()> {
+    fn finish(self, _: &mut Vec<Loss>) -> Result<()> {
         self.file.finish(None)
     }
 }

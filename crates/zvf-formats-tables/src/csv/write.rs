@@ -8,6 +8,7 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_formats::{BatchWriter, NewFile, OpenedWriter, Table, cannot_hold, other_columns};
+use zvf_model::flow::Loss;
 use zvf_model::{Batch, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>, separator: u8) -> OpenedWriter<'a> {
@@ -76,7 +77,7 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    fn finish(mut self, _: &mut Vec<Loss>) -> Result<()> {
         Ok(self.out.flush()?)
     }
 }

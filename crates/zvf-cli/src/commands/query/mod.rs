@@ -16,7 +16,7 @@ use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::inspect::advise;
 use zvf::metadata::Dtype;
-use zvf::model::flow::{Header, Piece, Sink};
+use zvf::model::flow::{Header, Loss, Piece, Sink};
 use zvf::question::{axis_names, parse_columns};
 use zvf::region::Region;
 use zvf::{
@@ -355,10 +355,11 @@ impl Query {
             let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
             table.write(Batch::new(kind, nothing))?;
         }
-        vertices.finish()?;
+        let mut lost = vertices.finish()?;
         file.finish()?;
-        elements.map_or(Ok(()), Table::finish)?;
+        lost.extend(elements.map_or(Ok(Vec::new()), Table::finish)?);
         beside.map_or(Ok(()), |(file, _)| file.finish())?;
+        session.print_notices(lost.iter().map(ToString::to_string))?;
         Ok((written, left_out))
     }
 }
@@ -388,8 +389,8 @@ impl<'a> Table<'a> {
         self.sink.write(Piece::Vertices(batch))
     }
 
-    fn finish(self) -> Result<(), zvf::Error> {
-        self.sink.finish().map(drop)
+    fn finish(self) -> Result<Vec<Loss>, zvf::Error> {
+        Ok(self.sink.finish()?.losses)
     }
 }
 
