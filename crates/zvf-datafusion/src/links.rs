@@ -11,8 +11,8 @@ use zvf::model::LinkFamily;
 
 use crate::external_error;
 
-/// Returns the chunks that store links with an end in one of `chunks`, ascending; `None` where the chunk of a cell
-/// is not known.
+/// Returns the chunks that store links with an end in one of `chunks`, ascending; `None` where the
+/// chunk of a cell is not known.
 pub(crate) async fn find_source_chunks(
     family: Option<&LinkFamily>,
     chunks: &[ChunkKey],

@@ -67,8 +67,8 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
     context
 }
 
-/// Returns whether a name is that of a store: by its extension, because it is a folder with `zarr.json` or a folder over HTTP,
-/// or because it is a version in a repository.
+/// Returns whether a name is that of a store: by its extension, because it is a folder with
+/// `zarr.json` or one over HTTP, or because it is a version in a repository.
 ///
 /// ```
 /// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));

@@ -125,8 +125,8 @@ impl FeatureSink for Out<'_> {
 
     fn end(mut self: Box<Self>, losses: &mut Vec<Loss>) -> Result<()> {
         if self.infinite.get() > 0 {
-            let text = "infinite values become null: JSON has no number for them";
-            losses.push(Loss::new(format!("{} {text}", self.infinite.get())));
+            let (count, text) = (self.infinite.get(), "null: JSON has no number for them");
+            losses.push(Loss::new(format!("infinite values ({count}) become {text}")));
         }
         if !self.lines {
             write!(self.out, "\n]}}\n")?;

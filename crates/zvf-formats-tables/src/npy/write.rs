@@ -141,11 +141,12 @@ pub(crate) fn text_length(field: &Field) -> Option<usize> {
 
 /// Returns the loss of so many missing texts.
 pub(crate) fn missing_loss(count: usize) -> Option<Loss> {
-    let text = format!("{count} missing texts become empty: arrays of texts have no missing ones");
+    let text = format!("missing texts ({count}) become empty: arrays of texts have none");
     (count > 0).then(|| Loss::new(text))
 }
 
-/// Writes the texts of a row, each padded to `length` characters of 32 bits. Returns how many are missing.
+/// Writes the texts of a row, each padded to `length` characters of 32 bits. Returns how many are
+/// missing.
 pub(crate) fn write_texts(
     out: &mut impl Write,
     field: &Field,

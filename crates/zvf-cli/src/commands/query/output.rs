@@ -116,7 +116,7 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
 }
 
 /// Refuses an answer that may lack attributes or links: those that no document declares and that
-/// could not be listed in `store`. The answer has all attributes or named ones, and depends on links or not.
+/// could not be listed in `store`. The answer has all attributes or named ones; links may matter.
 ///
 /// # Errors
 ///
@@ -148,8 +148,8 @@ pub(super) fn check_lacking(
     }
     if needs_links && !links.is_empty() {
         return refuse(format!(
-            "the links in {} cannot be listed; leave them out with --no-elements, where no region is \
-             tested, or use those that are found with --allow-missing",
+            "the links in {} cannot be listed; leave them out with --no-elements, without a region, \
+             or use those that are found with --allow-missing",
             links.join(", ")
         ));
     }
