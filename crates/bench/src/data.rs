@@ -122,7 +122,7 @@ pub(crate) fn make_linked_walks(kind: Kind, count: u64, steps: &[usize]) -> anyh
 }
 
 /// Sets objects of `size` vertices each.
-pub(crate) fn with_owners(batch: Batch, size: usize) -> anyhow::Result<Batch> {
+fn with_owners(batch: Batch, size: usize) -> anyhow::Result<Batch> {
     let owners = (0..batch.len()).map(|vertex| Some(ObjectId((vertex / size) as i64)));
     Ok(batch.with_vertex_objects(owners.collect())?)
 }

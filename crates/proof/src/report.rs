@@ -27,7 +27,7 @@ pub(crate) struct Report {
     /// One line for each fact that differs.
     pub(crate) failures: Vec<String>,
     /// Why facts were not compared.
-    pub(crate) skips: Vec<String>,
+    skips: Vec<String>,
 }
 
 impl Report {

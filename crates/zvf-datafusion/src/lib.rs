@@ -82,7 +82,7 @@ use datafusion::error::DataFusionError;
 use zvf::format::Class;
 
 /// Wraps an error of zvf in an error of DataFusion.
-pub(crate) fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
+fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
 }
 
@@ -133,6 +133,6 @@ pub fn find_cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)
 }
 
 /// Returns the planning error for an invalid request.
-pub(crate) fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
+fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
     DataFusionError::Plan(format!("{what}: expected {expected}, found {found}"))
 }

@@ -342,7 +342,7 @@ pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<
 /// # Errors
 ///
 /// When the numbers are used up: [`NONE`] is not a number of an object.
-pub(crate) fn object_number(count: usize) -> Result<u32> {
+fn object_number(count: usize) -> Result<u32> {
     u32::try_from(count).ok().filter(|number| *number != NONE).or_fail(Class::LimitExceeded, || {
         format!("expected a store of fewer than {NONE} objects, found more")
     })

@@ -263,7 +263,7 @@ pub(crate) fn read_named<T: DeserializeOwned>(name: String, fields: Fields) -> R
 }
 
 /// Parses a list of numbers.
-pub(crate) fn parse_floats(value: &Json, name: &str) -> Result<Vec<f64>> {
+fn parse_floats(value: &Json, name: &str) -> Result<Vec<f64>> {
     let wrong = |what: &str, found: &Json| {
         EditError::invalid(format!("{name}: expected {what}, found {found}"))
     };

@@ -232,7 +232,7 @@ mod tests {
         let mut file = Vec::new();
         let mut writer = begin(&mut file, form);
         [batch(1), batch(2)].iter().try_for_each(|batch| writer.write(batch)).unwrap();
-        writer.finish().unwrap();
+        writer.finish(&mut Vec::new()).unwrap();
         file
     }
 
@@ -295,7 +295,7 @@ mod tests {
     fn writes_an_empty_file_without_a_batch() {
         for form in [Form::File, Form::Parquet] {
             let mut file = Vec::new();
-            begin(&mut file, form).finish().unwrap();
+            begin(&mut file, form).finish(&mut Vec::new()).unwrap();
             assert!(file.is_empty());
         }
     }
@@ -314,10 +314,13 @@ mod tests {
         let mut writer = begin(Full, Form::File);
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
-        let error = writer.finish().err().unwrap();
+        let error = writer.finish(&mut Vec::new()).err().unwrap();
         assert_eq!(error.to_string(), "Io, cannot write: writing failed before");
         let mut writer = begin(Full, Form::Parquet);
         writer.write(&batch(1)).unwrap(); // buffered until the row group is full
-        assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
+        assert_eq!(
+            writer.finish(&mut Vec::new()).err().unwrap().class(),
+            zvf_format::Class::NoSpace
+        );
     }
 }

@@ -96,7 +96,7 @@ pub(crate) enum Form {
     Parquet,
 }
 
-pub(crate) fn from_arrow_error(error: ArrowError) -> Error {
+fn from_arrow_error(error: ArrowError) -> Error {
     if let ArrowError::IoError(_, error) = error {
         return error.into();
     }

@@ -137,7 +137,7 @@ pub fn shortest_float(dtype: Dtype, value: Value) -> Value {
 }
 
 /// Returns a count as a value.
-pub(crate) fn count_value(n: usize) -> Value {
+fn count_value(n: usize) -> Value {
     Value::UInt(to_u64(n))
 }
 

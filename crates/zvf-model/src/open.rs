@@ -397,7 +397,7 @@ pub fn older_rows(policy: LinkPolicy, dtype: Dtype) -> Result<(LinkPolicy, RowSh
 }
 
 /// Returns the type of the numbers in a row of links.
-pub(crate) fn link_integer(dtype: Dtype) -> Result<LinkInteger> {
+fn link_integer(dtype: Dtype) -> Result<LinkInteger> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         let (what, expected) = ("dtype of links", "little-endian integers");

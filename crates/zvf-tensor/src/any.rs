@@ -272,7 +272,7 @@ pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<
 }
 
 /// Returns the type of the elements of a `.tet` file.
-pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
+const fn dtype_of(element: TensorDtype) -> Dtype {
     let (kind, size) = match element {
         TensorDtype::F16 => (DtypeKind::Float, 2),
         TensorDtype::F32 => (DtypeKind::Float, 4),

@@ -199,7 +199,7 @@ impl NamedValues {
     }
 
     /// Returns a field without rows.
-    pub(crate) fn empty_field(&self) -> Result<Field> {
+    fn empty_field(&self) -> Result<Field> {
         let column = new_column(self.values.dtype, self.values.width, Vec::new())?;
         Ok(self.values.to_field(&self.name, column))
     }

@@ -409,7 +409,7 @@ impl LevelReader {
     }
 
     /// Returns the array of fragment indexes.
-    pub(crate) fn fragment_cells(&self) -> &Cells {
+    fn fragment_cells(&self) -> &Cells {
         &self.inner.fragments
     }
 

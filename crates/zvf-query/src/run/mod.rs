@@ -315,12 +315,12 @@ impl Context {
     }
 
     /// Returns the bytes of one vertex with its columns.
-    pub(crate) fn row_bytes(&self) -> u64 {
+    fn row_bytes(&self) -> u64 {
         self.columns.row_bytes(&self.level).max(1)
     }
 
     /// Returns the maximum size of one work unit.
-    pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
+    fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
@@ -332,7 +332,7 @@ impl Context {
     }
 
     /// Returns whether cells are cached.
-    pub(crate) fn caching(&self, bytes: u64) -> Caching {
+    fn caching(&self, bytes: u64) -> Caching {
         let is_bounded = self.reach.is_some() || self.query.names_chunks();
         if self.query.uncached || !is_bounded || bytes > MAX_CACHED_BYTES {
             Caching::Once

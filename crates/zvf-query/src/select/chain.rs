@@ -253,7 +253,7 @@ fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
 }
 
 /// Returns whether a segment has a point in the region.
-pub(crate) fn touches_segment(region: &Region, a: &[f64], b: &[f64]) -> bool {
+fn touches_segment(region: &Region, a: &[f64], b: &[f64]) -> bool {
     is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 

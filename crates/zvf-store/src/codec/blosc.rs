@@ -46,7 +46,7 @@ impl Blocks {
     }
 
     /// Returns the decoded length of one block; never 0.
-    pub(crate) fn block_len(&self) -> u64 {
+    fn block_len(&self) -> u64 {
         u64::from(self.0.header().blocksize()).max(1)
     }
 

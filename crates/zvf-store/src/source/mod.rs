@@ -351,7 +351,7 @@ impl ByteRange {
     /// Returns the requested bytes in an object of `size` bytes. A range [at](Self::At) a position
     /// may end after the object; an end that overflows 64 bits becomes the largest number, which is
     /// also after any object.
-    pub(crate) fn resolve(self, size: u64) -> Range<u64> {
+    fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
             Self::First(len) => 0..len.min(size),
@@ -404,7 +404,7 @@ impl Version {
     }
 
     /// Returns the version if only the size is known.
-    pub(crate) const fn from_size(size: u64) -> Self {
+    const fn from_size(size: u64) -> Self {
         Self { size, stamp: None, tag: None }
     }
 }

@@ -10,7 +10,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 /// The largest number of axes of a store.
-pub(crate) const MAX_AXES: usize = 8;
+const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
 #[derive(Clone, Copy, Serialize, Deserialize)]

@@ -54,7 +54,7 @@ pub(crate) struct ArrayCounts {
     /// Its cells.
     pub(crate) keys: Vec<Box<str>>,
     /// Bytes of its objects.
-    pub(crate) stored_bytes: u64,
+    stored_bytes: u64,
     /// Its objects.
     pub(crate) objects: u64,
 }

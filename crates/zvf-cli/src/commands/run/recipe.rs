@@ -79,12 +79,12 @@ impl Verb {
     }
 
     /// Returns whether it requires an output.
-    pub(super) const fn needs_output(self) -> bool {
+    const fn needs_output(self) -> bool {
         matches!(self, Self::Convert | Self::Create | Self::Export)
     }
 
     /// Returns whether it may have an output.
-    pub(super) const fn takes_output(self) -> bool {
+    const fn takes_output(self) -> bool {
         !matches!(self, Self::Edit | Self::Validate)
     }
 }

@@ -200,7 +200,7 @@ impl CheckOptions {
 }
 
 /// Returns how many fragments and ids fit into the memory limit.
-pub(crate) fn max_kept_items(session: &Session) -> u64 {
+fn max_kept_items(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
     by_memory.unwrap_or(Checks::default().max_kept_items)
 }

@@ -146,7 +146,7 @@ impl<'a> Text<'a> {
     }
 
     /// Takes the next byte, which must be `byte`.
-    pub(crate) fn expect_byte(&mut self, byte: u8) -> Result<()> {
+    fn expect_byte(&mut self, byte: u8) -> Result<()> {
         if self.take_if(byte) {
             return Ok(());
         }

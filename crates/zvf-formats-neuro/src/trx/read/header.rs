@@ -15,7 +15,7 @@ pub(crate) struct TrxHeader {
     pub(crate) affine: Option<[[f64; 4]; 4]>,
     pub(crate) dimensions: Option<Json>,
     /// Unknown keys.
-    pub(crate) extra_keys: Vec<(String, Json)>,
+    extra_keys: Vec<(String, Json)>,
 }
 
 impl TrxHeader {

@@ -169,12 +169,7 @@ impl Records {
         self.spot(record.line).refuse(Class::CountMismatch, expected, record.len())
     }
 
-    pub(crate) fn bad_header(
-        &self,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
+    fn bad_header(&self, class: Class, expected: impl Display, found: impl Display) -> Error {
         self.lines.bytes().spot("names of columns").error(class, expected, found)
     }
 }
