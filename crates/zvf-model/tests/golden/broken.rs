@@ -140,7 +140,7 @@ fn what_is_stored_without_its_document_is_no_absent_attribute() {
     let read = |path: &std::path::Path| -> Result<[usize; 3]> {
         let store = inline(Store::open(path.to_str().unwrap(), OpenOptions::default()))?;
         let level = inline(LevelReader::open(&store, LevelId(0)))?;
-        (inline(level.objects())?.unwrap(), inline(level.groups())?.unwrap());
+        assert!(inline(level.objects())?.is_some() && inline(level.groups())?.is_some());
         let family = inline(level.links(Delta::SAME))?.unwrap();
         let (vertices, objects) =
             (inline(level.vertex_attributes())?, inline(level.object_attributes())?);
