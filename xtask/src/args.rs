@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use anyhow::{Context, bail};
 
 /// Arguments not used yet.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Args {
     words: VecDeque<OsString>,
 }

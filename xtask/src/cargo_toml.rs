@@ -24,7 +24,6 @@ pub(crate) struct Member {
 }
 
 /// One line of a table.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) table: String,
     /// The first part of the key: `serde` of `serde.workspace = true`.

@@ -17,7 +17,7 @@ use crate::house::{House, has_extension, say, walk};
 use crate::tidy::ceilings::count::split_tests;
 
 /// The units that one command of the README compiles.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 struct Counts {
     packages: usize,
     /// Versions of packages beyond the first.

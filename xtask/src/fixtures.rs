@@ -26,7 +26,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 }
 
 /// Whether generated files are written or compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Mode {
     Write,
     Check,

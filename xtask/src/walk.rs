@@ -39,7 +39,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Walked {
     files: BTreeSet<String>,
     functions: BTreeSet<String>,

@@ -169,7 +169,6 @@ impl FaultState {
 
 impl FaultStore {
     /// Creates an empty store without faults.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -214,7 +213,6 @@ impl FaultStore {
 
     /// Returns another client of the same memory, which has no faults and counts its own
     /// operations.
-    #[must_use]
     pub fn new_client(&self) -> Self {
         let state = FaultState { conditions: self.state().conditions, ..FaultState::default() };
         Self { inner: Arc::clone(&self.inner), state: Arc::new(Mutex::new(state)) }
@@ -248,13 +246,11 @@ impl FaultStore {
     }
 
     /// Returns the operations so far, in order.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.state().requests.clone()
     }
 
     /// Returns the number of deletes that were answered with "not found" and not done.
-    #[must_use]
     pub fn denied_deletes(&self) -> usize {
         self.state().denied_deletes
     }
@@ -269,7 +265,6 @@ impl FaultStore {
     }
 
     /// Returns the largest number of concurrent gets, until their bodies begin.
-    #[must_use]
     pub fn max_in_flight(&self) -> usize {
         self.state().max_in_flight
     }

@@ -82,7 +82,6 @@ pub(crate) fn serve(
 }
 
 /// A request.
-#[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
@@ -124,7 +123,6 @@ impl Request {
 }
 
 /// The response to a request.
-#[derive(Debug)]
 pub(crate) struct Reply {
     head: String,
     body: Vec<u8>,

@@ -17,7 +17,7 @@ use zvf_write::{Schema, WriteOptions, Writer};
 
 /// Points in the cube from 0 to 100, with an attribute `intensity`; `chunks` is the number of
 /// chunks per axis.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Points {
     pub(crate) count: u64,
     pub(crate) chunks: u32,
@@ -122,7 +122,7 @@ pub(crate) fn make_linked_walks(kind: Kind, count: u64, steps: &[usize]) -> anyh
 }
 
 /// Sets objects of `size` vertices each.
-pub(crate) fn with_owners(batch: Batch, size: usize) -> anyhow::Result<Batch> {
+fn with_owners(batch: Batch, size: usize) -> anyhow::Result<Batch> {
     let owners = (0..batch.len()).map(|vertex| Some(ObjectId((vertex / size) as i64)));
     Ok(batch.with_vertex_objects(owners.collect())?)
 }
@@ -260,7 +260,6 @@ pub(crate) fn random_boxes(random: &mut Random, count: usize, share: f64) -> Vec
 }
 
 /// The same question for zvf and for others: queries one after the other, and one request.
-#[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) queries: Vec<Query>,
     request: Value,

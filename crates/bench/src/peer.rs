@@ -121,7 +121,6 @@ impl<'a> Other<'a> {
 }
 
 /// A running process with one line per request and response.
-#[derive(Debug)]
 pub(crate) struct Peer {
     talk: Talk,
     /// Its memory when it was ready, if known.

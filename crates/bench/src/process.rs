@@ -14,7 +14,7 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, Paral
 use crate::row::{Cost, Turn};
 
 /// A process, and its statistics when the watch began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Watch {
     process: u32,
     pub(crate) before: ProcessStats,
@@ -133,7 +133,6 @@ pub(crate) fn make_once(
 }
 
 /// The cost of a process, and its standard output.
-#[derive(Debug)]
 pub(crate) struct ProcessRun {
     pub(crate) seconds: f64,
     /// What the system said just before its end.

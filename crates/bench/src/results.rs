@@ -34,7 +34,7 @@ pub(crate) struct BenchPart {
 }
 
 /// The other programs that a part needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Needs {
     Nothing,
     /// The command, or stores that zarr-vectors makes: tests have neither.
@@ -54,7 +54,7 @@ impl Needs {
 }
 
 /// The results of one part so far.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Results<'a> {
     #[serde(skip)]
     pub(crate) bench: &'a Bench,

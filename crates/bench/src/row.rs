@@ -10,7 +10,7 @@ use zvf_store::IoStats;
 pub(crate) const ENOUGH: f64 = 0.02;
 
 /// The role of a contender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) enum Role {
     /// zvf, in the form that is compared with the others.
     Zvf,
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
 }
 
 /// The known costs other than time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Cost {
     /// Number of requests; for a process known only through the system, its read calls.
     pub(crate) requests: Option<u64>,
@@ -105,7 +105,7 @@ impl Turn {
 }
 
 /// One workload, what is required or known of it, and its results.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) work: String,
     /// The common count.
@@ -118,7 +118,7 @@ pub(crate) struct Row {
 }
 
 /// A step of a workload on growing data.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Growth {
     pub(crate) work: String,
     pub(crate) amount: Amount,
@@ -134,7 +134,7 @@ pub(crate) struct Amount {
 }
 
 /// One contender of a row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) role: Role,

@@ -18,7 +18,7 @@ pub(crate) struct Output {
 }
 
 /// Measures zvf against its peers, side by side in one run.
-#[derive(Clone, Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "bench")]
 pub(crate) struct Bench {
     /// Where the environment of the peers and the stores are kept between runs.

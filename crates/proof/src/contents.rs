@@ -24,7 +24,6 @@ pub(crate) struct Cell {
 }
 
 /// The rows of one fragment.
-#[derive(Clone, Debug)]
 pub(crate) struct Rowset {
     /// The first row, if the fragment is a range: an empty one may still have a start.
     pub(crate) start: Option<u64>,

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use zvf_model::Column;
 
 /// Rows of bytes, in their order.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
 
 impl Rows {

@@ -9,7 +9,7 @@ use zvf_model::Kind;
 use crate::corpus;
 use crate::golden_part::boxes::PointList;
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(crate) struct Input {
     pub(crate) id: String,
     kind: String,

@@ -24,7 +24,7 @@ use crate::{corpus, validate_part, written_part};
 use archives::random::Random;
 
 /// The number of stores, boxes and levels.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) seed: u64,
     pub(crate) stores: usize,

@@ -65,7 +65,7 @@ use crate::report::{Report, Run};
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// Tests the library with corpora of good and hostile inputs.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "conformance")]
 struct Conformance {
     /// A folder of hostile blobs with cases.jsonl; may be given more than once.

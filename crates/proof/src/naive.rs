@@ -4,7 +4,6 @@
 //! half-space after the other. A non-empty result means that the box is met.
 
 /// An axis-aligned box, its faces included.
-#[derive(Clone, Debug)]
 pub(crate) struct Cube {
     pub(crate) low: Vec<f64>,
     pub(crate) high: Vec<f64>,
@@ -32,7 +31,7 @@ impl Cube {
 
     /// Returns the part of the segment from `a` to `b` inside the box, as parameters; `None` if it
     /// is empty.
-    pub(crate) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for axis in 0..a.len() {
             let (start, step) = (a[axis], b[axis] - a[axis]);

@@ -96,7 +96,7 @@ pub(crate) fn script_path(name: &str) -> PathBuf {
 }
 
 /// Returns the folder for all installations.
-pub(crate) fn create_peers_folder() -> anyhow::Result<PathBuf> {
+fn create_peers_folder() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?; // target/<profile>/conformance
     let folder = program.ancestors().nth(2).context("a program without a folder")?.join("peers");
     fs::create_dir_all(&folder)?;

@@ -19,7 +19,7 @@ use crate::corpus::{self, Golden};
 use crate::facts;
 
 /// The results of one case.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Report {
     store: String,
     /// The number of facts that agree.
@@ -27,7 +27,7 @@ pub(crate) struct Report {
     /// One line for each fact that differs.
     pub(crate) failures: Vec<String>,
     /// Why facts were not compared.
-    pub(crate) skips: Vec<String>,
+    skips: Vec<String>,
 }
 
 impl Report {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::trees::{copy_folder, remove_folder};
 
 /// The commands that are run, and how often.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Rounds {
     /// Rounds of each command [default: 1000 of signals, 100 of rerun, 50 of clean].
     #[arg(long)]
@@ -25,7 +25,7 @@ pub(crate) struct Rounds {
 }
 
 /// The command, and the folder in which it runs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Zvf {
     pub(crate) program: PathBuf,
     pub(crate) place: PathBuf,
@@ -79,7 +79,7 @@ impl Zvf {
 }
 
 /// A command and its surroundings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
     /// The files before the command.

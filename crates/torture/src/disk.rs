@@ -21,7 +21,7 @@ use crate::tasks::{NAME, Task};
 use crate::trees::{Expected, list_names, read_tree};
 
 /// Fail every call of every writer once, in each way.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Faults {
     /// Test only every Nth pair of a call and a fault.
     #[arg(long, default_value_t = 1)]
@@ -32,7 +32,7 @@ pub(crate) struct Faults {
 }
 
 /// Drop every writer at every await.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Cancel {
     /// Test only every Nth await.
     #[arg(long, default_value_t = 1)]

@@ -20,7 +20,7 @@ use crate::trees::{Tree, list_names, read_tree};
 use crate::{Report, block_on, build, generations};
 
 /// Test disks of every size.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Diskfull {
     /// The smallest disk, in KiB.
     #[arg(long, default_value_t = 64)]

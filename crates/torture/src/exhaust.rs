@@ -9,7 +9,7 @@ use crate::Report;
 use crate::compare::compare;
 
 /// Test every small blob.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Exhaust {
     /// Fewer fragments, for a short run.
     #[arg(long, default_value_t = 4)]

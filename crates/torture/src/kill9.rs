@@ -29,7 +29,7 @@ use crate::trees::{check_names, read_tree};
 use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Kill9 {
     /// What is killed.
     #[arg(long, value_enum, default_value_t = What::Build)]
@@ -134,7 +134,7 @@ fn kill_within(child: Child, within: Duration, random: &mut Random) -> anyhow::R
 }
 
 /// A file that `write_inputs` writes, and the rest of the line that creates a store from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Input {
     name: &'static str,
     file: &'static str,

@@ -45,7 +45,7 @@ use crate::rerun::Kill;
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// Test the guarantees of the library under faults, kills and random input.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "torture")]
 struct Torture {
     #[command(subcommand)]
@@ -58,7 +58,7 @@ struct Torture {
     zvf: Option<PathBuf>,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
     Mutate(mutate::Mutate),
     Exhaust(exhaust::Exhaust),
@@ -92,7 +92,7 @@ enum Command {
 }
 
 /// The state that all tests share: results and common options.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Report {
     name: String,
     n: u64,

@@ -20,7 +20,7 @@ use crate::Report;
 use crate::commands::{Zvf, prepare_cases};
 
 /// Measure the memory of every command under a limit.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Memory {
     /// Points of the stores [default: one million; of pairs, ten times the limit].
     #[arg(long)]

@@ -16,7 +16,7 @@ use crate::compare::compare;
 use crate::{HEAP, Report, testdata_folder};
 
 /// Random edits of good blobs.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Mutate {
     /// Edits of each blob.
     #[arg(long, default_value_t = 100_000)]

@@ -37,7 +37,7 @@ use crate::{Report, block_on, build, generations};
 use archives::random::Random;
 
 /// Test every state that a loss of power may leave.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Powerloss {
     /// The number of states to test.
     #[arg(long, default_value_t = 100_000)]
@@ -70,7 +70,7 @@ impl Powerloss {
 }
 
 /// Whether there is an old store, and how names are exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum PublishKind {
     New,
     Replaced,

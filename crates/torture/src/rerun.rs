@@ -26,7 +26,7 @@ use crate::trees::{Expected, list_names, read_tree};
 use archives::random::Random;
 
 /// How a command is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kill {
     AroundPublication,
     ThenClean,

@@ -34,7 +34,7 @@ use crate::{Report, in_parallel};
 use archives::random::Random;
 
 /// Run every pair of roles on one store.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Roles {
     /// What each of two roles does at least, in stores that begin anew after five of them.
     #[arg(long, default_value_t = 1000)]
@@ -48,7 +48,7 @@ pub(crate) struct Roles {
 }
 
 /// The names of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Form {
     /// A folder.
     Plain,
@@ -113,7 +113,7 @@ impl Roles {
 }
 
 /// A change that was started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Change {
     begin: Instant,
     /// When it ended, and whether it was acknowledged; `None` if that is unknown.
@@ -121,7 +121,7 @@ struct Change {
 }
 
 /// One state of the store.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct View {
     /// The number of each vertex.
     numbers: BTreeSet<i64>,

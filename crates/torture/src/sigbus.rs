@@ -18,7 +18,7 @@ use crate::Report;
 use archives::random::Random;
 
 /// Truncate mapped files while they are read.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Sigbus {
     /// The number of truncated files.
     #[arg(long, default_value_t = 200)]

@@ -20,7 +20,7 @@ use crate::build;
 pub(crate) const NAME: &str = "a.zv";
 
 /// A writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum Task {
     Create,
     CreateOver,

@@ -23,7 +23,6 @@ pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
 }
 
 /// The result of a writer that meets no fault.
-#[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) before: Option<Tree>,
     pub(crate) after: Tree,

@@ -28,7 +28,6 @@ pub struct Axes {
 
 impl Axes {
     /// Returns the numbers of `values`, or `None` when there are more than sixteen.
-    #[must_use]
     pub fn new(values: &[u64]) -> Option<Self> {
         let mut axes = Self { n: values.len(), values: [0; MAX_AXES] };
         axes.values.get_mut(..values.len())?.copy_from_slice(values);
@@ -36,26 +35,22 @@ impl Axes {
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.n
     }
 
     /// Returns whether there are none, as for a scalar.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.n == 0
     }
 
     /// Returns the numbers, first axis first.
-    #[must_use]
     pub fn as_slice(&self) -> &[u64] {
         self.values.get(..self.n).unwrap_or_default() // n is at most MAX_AXES
     }
 
     /// Returns the product of all numbers: 1 without axes, 0 when any is 0, `None` above
     /// `u64::MAX`.
-    #[must_use]
     pub fn product(&self) -> Option<u64> {
         num::count_items(self.as_slice())
     }
@@ -94,7 +89,6 @@ impl fmt::Debug for Axes {
 }
 
 /// All coordinates from `low` to below `high`, last axis fastest.
-#[derive(Clone, Debug)]
 pub(super) struct Coordinates {
     low: Axes,
     high: Axes,

@@ -45,7 +45,6 @@ pub struct BlockTable<'a> {
 
 impl<'a> BlockTable<'a> {
     /// Returns the number of bytes of the chunk that [`BlockTable::parse`] needs.
-    #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         // At most four bytes for each of fewer than 2^32 blocks, after the header.
         header.table().end.saturating_add(if header.has_dictionary() { 4 } else { 0 })
@@ -94,19 +93,16 @@ impl<'a> BlockTable<'a> {
     }
 
     /// Returns the number of blocks in the table.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.positions.len()
     }
 
     /// Returns whether the chunk is not stored in blocks, or has none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
     /// Returns the start of block `j` in the chunk, or `None` beyond the last.
-    #[must_use]
     pub fn start(&self, j: u32) -> Option<u64> {
         self.positions
             .get(num::usize_from_u32(j))
@@ -116,7 +112,6 @@ impl<'a> BlockTable<'a> {
     /// Returns the bytes of block `j` in the chunk, or `None` beyond the last.
     ///
     /// Constant time if the positions ascend, otherwise linear in the number of blocks.
-    #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         let start = self.start(j)?;
         let next = if self.ascending {
@@ -128,7 +123,6 @@ impl<'a> BlockTable<'a> {
     }
 
     /// Returns the range of the dictionary in the chunk, if there is one.
-    #[must_use]
     pub const fn dictionary(&self) -> Option<Range<u64>> {
         let (start, end) = self.dictionary;
         if start == end { None } else { Some(start..end) }
@@ -136,7 +130,6 @@ impl<'a> BlockTable<'a> {
 
     /// Returns all spans at once.
     #[cfg(feature = "alloc")]
-    #[must_use]
     pub fn sorted_spans(&self) -> BlockSpans {
         let mut sorted: alloc::vec::Vec<u32> = self.starts().collect();
         sorted.sort_unstable();
@@ -171,7 +164,6 @@ pub struct BlockSpans {
 #[cfg(feature = "alloc")]
 impl BlockSpans {
     /// Returns the bytes of block `j` in the chunk, or `None` beyond the last.
-    #[must_use]
     pub fn get(&self, j: u32) -> Option<Range<u64>> {
         let (start, end) = *self.spans.get(num::usize_from_u32(j))?;
         Some(start.into()..end.into())

@@ -119,26 +119,22 @@ impl ChunkHeader {
     }
 
     /// Returns the stored fields.
-    #[must_use]
     pub const fn fields(&self) -> &ChunkFields {
         &self.fields
     }
 
     /// Returns the length of the header: 16 or 32.
-    #[must_use]
     pub const fn header_len(&self) -> u32 {
         if self.fields.extended.is_some() { 32 } else { 16 }
     }
 
     /// Returns the decoded length in bytes.
-    #[must_use]
     pub const fn nbytes(&self) -> u32 {
         self.fields.nbytes.unsigned_abs()
     }
 
     /// Returns the length of a decoded block, except the last one; at most that of the chunk. 0 if
     /// blocks have varying lengths.
-    #[must_use]
     pub fn blocksize(&self) -> u32 {
         let (stored, nbytes) = (self.fields.blocksize.unsigned_abs(), self.nbytes());
         match (self.has_varying_blocks(), nbytes) {
@@ -149,20 +145,17 @@ impl ChunkHeader {
     }
 
     /// Returns the stored length of the chunk in bytes, header included.
-    #[must_use]
     pub const fn cbytes(&self) -> u32 {
         self.fields.cbytes.unsigned_abs()
     }
 
     /// Returns the number of blocks.
-    #[must_use]
     pub const fn block_count(&self) -> u32 {
         self.block_count
     }
 
     /// Returns the decoded length of block `j`; `None` beyond the last, or if only the block itself
     /// states it.
-    #[must_use]
     pub fn block_len(&self, j: u32) -> Option<u32> {
         if j >= self.block_count || self.has_varying_blocks() {
             return None;
@@ -172,13 +165,11 @@ impl ChunkHeader {
     }
 
     /// Returns the type of the body.
-    #[must_use]
     pub const fn body(&self) -> Body {
         self.body
     }
 
     /// Returns the codec of blocks.
-    #[must_use]
     pub fn codec(&self) -> BloscCodec {
         match (self.fields.flags >> 5, self.fields.extended) {
             (0, _) => BloscCodec::BloscLz,
@@ -193,7 +184,6 @@ impl ChunkHeader {
 
     /// Returns the filters of each block, in order; decoders undo them from the last slot to the
     /// first.
-    #[must_use]
     pub fn filters(&self) -> [FilterSlot; FILTER_SLOTS] {
         let mut slots = [FilterSlot::default(); FILTER_SLOTS];
         if let Some(extended) = self.fields.extended {
@@ -219,26 +209,22 @@ impl ChunkHeader {
     }
 
     /// Returns whether block `j > 0` depends on block 0.
-    #[must_use]
     pub fn needs_first_block(&self) -> bool {
         self.body == Body::Blocks && self.filters().iter().any(|slot| slot.filter == Filter::Delta)
     }
 
     /// Returns whether a dictionary follows the block table.
-    #[must_use]
     pub fn has_dictionary(&self) -> bool {
         let extended = self.fields.extended;
         self.body == Body::Blocks && extended.is_some_and(|e| e.blosc2_flags & DICTIONARY != 0)
     }
 
     /// Returns whether blocks have varying lengths; such chunks do not occur in arrays.
-    #[must_use]
     pub fn has_varying_blocks(&self) -> bool {
         self.fields.extended.is_some_and(|extended| extended.flags2 & VARYING != 0)
     }
 
     /// Returns the number of streams of block `j`, all of the same decoded length.
-    #[must_use]
     pub fn streams(&self, j: u32) -> u32 {
         if self.splits() && self.block_len(j) == Some(self.blocksize()) {
             self.fields.typesize.into()
@@ -248,7 +234,6 @@ impl ChunkHeader {
     }
 
     /// Returns the range of the block table in the chunk; empty when the body is not blocks.
-    #[must_use]
     pub fn table(&self) -> core::ops::Range<u64> {
         let start = u64::from(self.header_len());
         let blocks = if self.body == Body::Blocks { u64::from(self.block_count) } else { 0 };
@@ -256,7 +241,6 @@ impl ChunkHeader {
     }
 
     /// Lists readable properties that differ from the output of stock libraries.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let mut lint = |field, at, expected, found: i128| {
@@ -284,7 +268,6 @@ impl ChunkHeader {
 
     /// Returns the header: 16 or 32 bytes.
     #[cfg(feature = "alloc")]
-    #[must_use]
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
         let fields = &self.fields;
         let mut out = alloc::vec::Vec::with_capacity(32);

@@ -170,26 +170,22 @@ impl FixedHeader {
     }
 
     /// Returns the fields.
-    #[must_use]
     pub const fn fields(&self) -> &FrameFields {
         &self.fields
     }
 
     /// Returns the range of the header in the frame, metalayers included.
-    #[must_use]
     pub fn header_range(&self) -> Range<u64> {
         0..self.fields.header_len.into()
     }
 
     /// Returns the range of the last 23 bytes, which state the length of the trailer.
-    #[must_use]
     pub const fn tail_range(&self) -> Range<u64> {
         self.fields.frame_len.saturating_sub(TAIL)..self.fields.frame_len
     }
 
     /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk
     /// data.
-    #[must_use]
     pub fn data_end(&self) -> u64 {
         let data = match self.fields.kind {
             FrameKind::Contiguous => self.fields.compressed_size,
@@ -225,7 +221,6 @@ impl FrameFields {
     ///
     /// If the decoded length of the array does not fit, `uncompressed_size` saturates, which
     /// [`FrameHeader::encode`](super::FrameHeader::encode) refuses.
-    #[must_use]
     pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {
         let chunks = geometry.chunk_count();
         Self {
@@ -242,7 +237,6 @@ impl FrameFields {
     }
 
     /// Returns whether blocks have varying lengths; such frames are not arrays.
-    #[must_use]
     pub const fn has_varying_blocks(&self) -> bool {
         self.general_flags & 0x80 != 0
     }

@@ -112,25 +112,21 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns the header.
-    #[must_use]
     pub const fn header(&self) -> &FrameHeader<'a> {
         &self.header
     }
 
     /// Returns the metalayer of the array.
-    #[must_use]
     pub const fn metalayer(&self) -> &Metalayer<'a> {
         &self.metalayer
     }
 
     /// Returns the geometry of chunks and blocks.
-    #[must_use]
     pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
     /// Returns the range of the trailer in the frame. Array data can be read without it.
-    #[must_use]
     pub const fn trailer_range(&self) -> Range<u64> {
         let end = self.header.fields().frame_len;
         end.saturating_sub(self.trailer_len)..end
@@ -138,7 +134,6 @@ impl<'a> Frame<'a> {
 
     /// Returns the range of the header of the offsets chunk, or `None` when the array has no
     /// chunks.
-    #[must_use]
     pub fn offsets_head(&self) -> Option<Range<u64>> {
         let start = self.header.fixed_header().data_end();
         let some = self.geometry.chunk_count() > 0;
@@ -170,7 +165,6 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns the range of the entry of chunk `number`, when the offsets chunk is a raw copy.
-    #[must_use]
     pub fn offset_entry(&self, head: &ChunkHeader, number: u64) -> Option<Range<u64>> {
         if head.body() != Body::Raw || number >= self.geometry.chunk_count() {
             return None;
@@ -183,14 +177,12 @@ impl<'a> Frame<'a> {
     /// Returns the bytes to fetch first of a chunk that is stored in `room` bytes: header, and
     /// block table if it has one. [`Frame::room`] returns the room of a chunk in the frame; the
     /// room of a chunk in a file is the length of the file.
-    #[must_use]
     pub fn chunk_front(&self, room: u64) -> u64 {
         let table = u64::from(self.geometry.block_count()).saturating_mul(4); // less than 2^34
         CHUNK_HEADER.saturating_add(table).saturating_add(DICTIONARY_SIZE).min(room)
     }
 
     /// Returns the number of bytes from `position` to the end of the chunk data; 0 after it.
-    #[must_use]
     pub fn room(&self, position: u64) -> u64 {
         self.header.fixed_header().data_end().saturating_sub(position)
     }

@@ -82,44 +82,37 @@ impl BlockGeometry {
     }
 
     /// Returns the size of an item in bytes.
-    #[must_use]
     pub const fn item_size(&self) -> u32 {
         self.item_size
     }
 
     /// Returns the type size stored in chunks: that of the item, or 1 above 255.
-    #[must_use]
     pub fn typesize(&self) -> u8 {
         u8::try_from(self.item_size).unwrap_or(1)
     }
 
     /// Returns the size of a decoded block in bytes.
-    #[must_use]
     pub const fn block_size(&self) -> u32 {
         self.block_size
     }
 
     /// Returns the size of a decoded chunk in bytes.
-    #[must_use]
     pub const fn chunk_size(&self) -> u32 {
         self.chunk_size
     }
 
     /// Returns the number of chunks; 0 when the shape has a 0.
-    #[must_use]
     pub fn chunk_count(&self) -> u64 {
         self.partition.chunks().product().unwrap_or(u64::MAX) // at most the items
     }
 
     /// Returns the number of blocks in each chunk.
-    #[must_use]
     pub fn block_count(&self) -> u32 {
         // At most the padded items of a chunk, which are capped.
         num::saturating_u32(self.partition.blocks().product().unwrap_or(u64::MAX))
     }
 
     /// Returns the number of the chunk at `coordinate`, or `None` outside of the array.
-    #[must_use]
     pub fn chunk_number(&self, coordinate: &[u64]) -> Option<u64> {
         let chunks = self.partition.chunks();
         let coordinate = Axes::new(coordinate).filter(|at| at.len() == chunks.len())?;
@@ -128,7 +121,6 @@ impl BlockGeometry {
     }
 
     /// Returns the coordinate of chunk `number`, or `None` beyond the last.
-    #[must_use]
     pub fn chunk_coordinate(&self, number: u64) -> Option<Axes> {
         if number >= self.chunk_count() {
             return None;

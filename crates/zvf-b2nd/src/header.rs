@@ -73,13 +73,11 @@ impl<'a> FrameHeader<'a> {
     }
 
     /// Returns the fixed part.
-    #[must_use]
     pub const fn fixed_header(&self) -> &FixedHeader {
         &self.fixed
     }
 
     /// Returns the fields of the fixed part.
-    #[must_use]
     pub const fn fields(&self) -> &FrameFields {
         self.fixed.fields()
     }
@@ -90,13 +88,11 @@ impl<'a> FrameHeader<'a> {
     }
 
     /// Returns the metalayer of that name.
-    #[must_use]
     pub fn metalayer(&self, name: &str) -> Option<Entry<'a>> {
         self.metalayers.entry(name)
     }
 
     /// Lists readable properties that differ from the output of stock libraries.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let reserved = self.fields().reserved;

@@ -130,7 +130,6 @@ impl<'a> Metalayer<'a> {
     }
 
     /// Creates a `caterva` metalayer, to be encoded.
-    #[must_use]
     pub const fn caterva(partition: Partition) -> Self {
         Self { partition, dtype: None }
     }
@@ -152,7 +151,6 @@ impl<'a> Metalayer<'a> {
     }
 
     /// Returns which of the two metalayers this is.
-    #[must_use]
     pub const fn name(&self) -> MetalayerName {
         match self.dtype {
             Some(_) => MetalayerName::B2nd,
@@ -161,25 +159,21 @@ impl<'a> Metalayer<'a> {
     }
 
     /// Returns shape, chunkshape and blockshape.
-    #[must_use]
     pub const fn partition(&self) -> &Partition {
         &self.partition
     }
 
     /// Returns the stored dtype, unchanged. `caterva` has none.
-    #[must_use]
     pub const fn dtype(&self) -> Option<&'a [u8]> {
         self.dtype
     }
 
     /// Returns the dtype, if there is one and it is text.
-    #[must_use]
     pub fn dtype_text(&self) -> Option<&'a str> {
         self.dtype.and_then(|dtype| core::str::from_utf8(dtype).ok())
     }
 
     /// Lists properties that a writer should not write: a dtype that is not UTF-8.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         if self.dtype.is_some() && self.dtype_text().is_none() {
@@ -200,7 +194,6 @@ impl<'a> Metalayer<'a> {
 
     /// Encodes the content of the metalayer, as both stock libraries write it.
     #[cfg(feature = "alloc")]
-    #[must_use]
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
         let partition = &self.partition;
         let mut out = alloc::vec::Vec::with_capacity(self.fixed_len());

@@ -54,7 +54,7 @@ pub(super) struct Metamap<'a> {
 }
 
 /// The differences between header and trailer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Form {
     pub(super) part: Part,
     /// The largest number of entries.

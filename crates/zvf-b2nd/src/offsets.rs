@@ -120,19 +120,16 @@ impl<'a> ChunkOffsets<'a> {
     }
 
     /// Returns the number of chunks.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Returns the place of chunk `number`, or `None` beyond the last.
-    #[must_use]
     pub fn place(&self, number: u64) -> Option<ChunkPlace> {
         let entry = self.entries.get(num::checked_usize(number)?)?;
         self.bounds.place(entry.get()).ok()

@@ -69,43 +69,36 @@ impl Partition {
     }
 
     /// Returns the extents of the array.
-    #[must_use]
     pub const fn shape(&self) -> &Axes {
         &self.shape
     }
 
     /// Returns the extents of a chunk, without padding.
-    #[must_use]
     pub const fn chunkshape(&self) -> &Axes {
         &self.chunkshape
     }
 
     /// Returns the extents of a block.
-    #[must_use]
     pub const fn blockshape(&self) -> &Axes {
         &self.blockshape
     }
 
     /// Returns the number of chunks along each axis.
-    #[must_use]
     pub fn chunks(&self) -> Axes {
         self.shape.zip(&self.chunkshape, div_up)
     }
 
     /// Returns the number of blocks of a chunk along each axis.
-    #[must_use]
     pub fn blocks(&self) -> Axes {
         self.chunkshape.zip(&self.blockshape, div_up)
     }
 
     /// Returns the extents of a chunk as stored, in whole blocks.
-    #[must_use]
     pub const fn padded_shape(&self) -> &Axes {
         &self.padded
     }
 
     /// Returns the number of items, padding not counted.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.shape.product().unwrap_or(u64::MAX) // capped by `new`
     }
@@ -176,7 +169,7 @@ fn refuse(
 }
 
 /// The offsets of the extents in a metalayer of `n` axes, at most sixteen: none is large.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Positions {
     n: u64,
 }

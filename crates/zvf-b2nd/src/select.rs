@@ -139,13 +139,11 @@ impl BlockGeometry {
 
 impl<'g> BlockSelection<'g> {
     /// Returns the extents of the result.
-    #[must_use]
     pub fn extent(&self) -> Axes {
         self.corners.extent()
     }
 
     /// Returns the size of the result in bytes.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -165,14 +163,12 @@ impl<'g> BlockSelection<'g> {
     }
 
     /// Returns the number of touched chunks.
-    #[must_use]
     pub fn chunks_touched(&self) -> u64 {
         let Corners { low, high } = self.corners.part_range(self.geometry.chunkshape());
         high.zip(&low, u64::saturating_sub).product().unwrap_or(u64::MAX) // at most the items
     }
 
     /// Returns the number of touched blocks of all chunks.
-    #[must_use]
     pub fn blocks_touched(&self) -> u64 {
         let Self { geometry, corners: Corners { low, high }, .. } = self;
         let mut touched = Axes::zeros(low.len());
@@ -187,7 +183,6 @@ impl<'g> BlockSelection<'g> {
 
 impl<'g> ChunkPart<'g> {
     /// Returns the number of the chunk.
-    #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
     }
@@ -207,7 +202,6 @@ impl<'g> ChunkPart<'g> {
     }
 
     /// Returns the number of touched blocks.
-    #[must_use]
     pub fn blocks_touched(&self) -> u64 {
         let Corners { low, high } = self.corners.part_range(self.geometry.blockshape());
         high.zip(&low, u64::saturating_sub).product().unwrap_or(u64::MAX) // at most the items
@@ -216,7 +210,6 @@ impl<'g> ChunkPart<'g> {
 
 impl BlockPart<'_> {
     /// Returns the number of the block in its chunk.
-    #[must_use]
     pub const fn number(&self) -> u32 {
         self.number
     }
@@ -228,7 +221,6 @@ impl BlockPart<'_> {
     }
 
     /// Returns the total bytes of all runs.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         let items = self.corners.extent().product().unwrap_or(u64::MAX); // at most those of a block
         items.saturating_mul(self.geometry.item_size().into())
@@ -236,7 +228,6 @@ impl BlockPart<'_> {
 
     /// Returns the range of the result from the first byte of the first run to the last one of the
     /// last.
-    #[must_use]
     pub fn reach(&self) -> Range<u64> {
         let item = u64::from(self.geometry.item_size());
         let (mut start, mut end, mut step) = (0_u64, item, item);
@@ -295,14 +286,13 @@ fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
 }
 
 /// The runs of one block: a walk over the outer axes; the inner ones are contiguous.
-#[derive(Clone, Debug)]
 struct Runs {
     next: Option<BlockRun>,
     axes: [Walk; MAX_AXES], // the outer axes, the innermost first
 }
 
 /// One axis of the walk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 struct Walk {
     left: u64, // remaining steps
     steps: u64,

@@ -104,13 +104,11 @@ impl<'a> FrameTrailer<'a> {
     }
 
     /// Returns the first vlmetalayer of that name.
-    #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'a>> {
         self.entries.entry(name)
     }
 
     /// Lists readable properties that differ from the output of stock libraries.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         self.entries.lint(Part::FrameTrailer, &mut lints);

@@ -40,19 +40,16 @@ impl<'a> Chunk<'a> {
     }
 
     /// Returns the header.
-    #[must_use]
     pub const fn header(&self) -> &ChunkHeader {
         self.layout.header()
     }
 
     /// Returns header and block spans.
-    #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Returns the bytes, for a [`Decoder`] that is reused for several chunks.
-    #[must_use]
     pub fn stored_parts(&self) -> StoredParts<'a> {
         StoredParts::new(vec![(0, self.bytes)])
     }

@@ -54,7 +54,6 @@ struct Buffers {
 
 impl Decoder {
     /// Creates a decoder that refuses more than `cap` bytes in one answer or one block.
-    #[must_use]
     pub fn new(cap: u64) -> Self {
         Self { cap, item_size: None, buffers: Buffers::default(), codecs: CodecState::default() }
     }

@@ -88,7 +88,6 @@ zvf_format::vocabulary! {
 
 impl Compressor {
     /// Returns the compressor of this name, if it is supported for writing.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::from_word(name)
     }
@@ -137,7 +136,6 @@ zvf_format::vocabulary! {
 
 impl Shuffle {
     /// Returns the filter of this name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::from_word(name)
     }

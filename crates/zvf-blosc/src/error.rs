@@ -72,7 +72,6 @@ pub struct RequestFault {
 
 impl BloscError {
     /// Returns the kind of fault, by its stable name.
-    #[must_use]
     pub const fn class(&self) -> Class {
         match self {
             Self::Format(error) => error.class,
@@ -83,7 +82,6 @@ impl BloscError {
     }
 
     /// Returns the offset of the fault from the start of the chunk, when it is in the chunk.
-    #[must_use]
     pub const fn offset(&self) -> Option<u64> {
         match self {
             Self::Format(error) => Some(error.offset),
@@ -93,7 +91,6 @@ impl BloscError {
     }
 
     /// Returns the faulty block, if the fault is in one.
-    #[must_use]
     pub const fn block(&self) -> Option<u32> {
         match self {
             Self::Block(fault) => Some(fault.block),
@@ -112,7 +109,7 @@ impl BloscError {
 }
 
 /// A fault in the stored bytes of a block, before its number is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Damage {
     class: Class,
     field: &'static str,

@@ -15,7 +15,7 @@ pub(crate) use self::truncate::cut_precision;
 use zvf_b2nd::{Filter, FilterSlot};
 
 /// The properties of a block that filters need.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     pub(crate) version: u8,
     pub(crate) typesize: usize,

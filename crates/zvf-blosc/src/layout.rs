@@ -53,7 +53,6 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the number of bytes of a chunk with this header that [`Layout::parse`] needs.
-    #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         BlockTable::front_len(header)
     }
@@ -70,19 +69,16 @@ impl Layout {
     }
 
     /// Returns the header.
-    #[must_use]
     pub const fn header(&self) -> &ChunkHeader {
         &self.header
     }
 
     /// Returns the decoded length of the chunk.
-    #[must_use]
     pub fn decoded_len(&self) -> u64 {
         self.header.nbytes().into()
     }
 
     /// Returns the blocks that hold bytes of `decoded`, clipped to the chunk.
-    #[must_use]
     pub fn blocks_needed(&self, decoded: Range<u64>) -> Range<u32> {
         let end = decoded.end.min(self.decoded_len());
         let size = u64::from(self.header.blocksize());
@@ -102,7 +98,6 @@ impl Layout {
     /// ascending and disjoint.
     ///
     /// Includes block 0 if a block depends on it, and the dictionary.
-    #[must_use]
     pub fn spans_needed(&self, decoded: Range<u64>) -> Vec<Range<u64>> {
         let blocks = self.blocks_needed(decoded.clone());
         if blocks.is_empty() {
@@ -128,13 +123,11 @@ impl Layout {
 
     /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the
     /// body is not blocks.
-    #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         self.spans.get(j)
     }
 
     /// Returns the range of the dictionary in the chunk, if there is one.
-    #[must_use]
     pub fn dictionary(&self) -> Option<Range<u64>> {
         self.dictionary.clone()
     }
@@ -182,7 +175,6 @@ impl Layout {
 /// ```
 /// assert_eq!(zvf_blosc::merge_spans(vec![7..9, 0..3, 2..4, 4..5]), [0..5, 7..9]);
 /// ```
-#[must_use]
 pub fn merge_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
     spans.sort_unstable_by_key(|span| (span.start, span.end));
     spans.dedup_by(|next, last| {

@@ -34,20 +34,17 @@ impl<'a> OpenedRange<'a> {
     }
 
     /// Returns the number of bytes.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are
     /// fewer.
-    #[must_use]
     pub fn copy(&self, at: usize, out: &mut [u8]) -> bool {
         let end = at.checked_add(out.len()).filter(|end| *end <= self.bytes.len());
         if end.is_some() {

@@ -25,14 +25,12 @@ pub struct StoredParts<'a> {
 impl<'a> StoredParts<'a> {
     /// Wraps a whole chunk at offset 0, or fetched parts, usually the spans of
     /// [`Layout::spans_needed`](crate::Layout::spans_needed).
-    #[must_use]
     pub fn new(mut parts: Vec<(u64, &'a [u8])>) -> Self {
         parts.sort_unstable_by_key(|(at, _)| *at);
         Self { parts }
     }
 
     /// Returns the bytes of one span, if a single part holds all of them.
-    #[must_use]
     pub fn span(&self, span: Range<u64>) -> Option<&'a [u8]> {
         let after = self.parts.partition_point(|(at, _)| *at <= span.start);
         let (at, part) = self.parts.get(after.checked_sub(1)?)?;
@@ -50,13 +48,11 @@ impl<'a> StoredParts<'a> {
     }
 
     /// Returns the number of available bytes; a `u64`, as positions in chunks are.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|(_, part)| num::to_u64(part.len())).sum()
     }
 
     /// Returns whether no bytes are available.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

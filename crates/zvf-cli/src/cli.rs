@@ -29,7 +29,7 @@ use crate::session::{Output, Session};
 /// A store is a folder, a .tet file that a store was packed into, or a URL of either: s3://bucket/prefix,
 /// http://host/path, and the other backends of this build; with the feature icechunk also of a version of a repository:
 /// icechunk+file:///data/brain?tag=v1.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "zvf", version, propagate_version = true, disable_help_flag = true)]
 #[command(after_long_help = EXIT_CODES, mut_subcommands = share_examples)]
 pub(crate) struct Cli {
@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
     Info(info::Info),
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use zvf::{OpenOptions, Timeouts};
 use crate::arguments::size;
 
 /// The options of every subcommand.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Common {
     /// Print JSON instead of text; errors, warnings and progress are lines of JSON on standard error.

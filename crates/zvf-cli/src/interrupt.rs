@@ -151,7 +151,6 @@ impl Interrupt {
 
 /// A writer that accepts no more bytes once the command was stopped, unless it has committed
 /// something.
-#[derive(Debug)]
 pub(crate) struct Watched<W> {
     inner: W,
     interrupt: Interrupt,

@@ -9,7 +9,7 @@ use zvf::format::Class;
 use zvf::{error_text, exit_code, join_causes};
 
 /// How a successful command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Outcome {
     /// Without problems.
     Clean,
@@ -59,7 +59,7 @@ pub(crate) fn report(done: CommandResult, json: bool) -> ExitCode {
 }
 
 /// The error of a command that was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 

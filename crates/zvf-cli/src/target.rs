@@ -19,7 +19,6 @@ use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::{Failure, refuse};
 
 /// A file under construction.
-#[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
     out: Watched<BufWriter<File>>,

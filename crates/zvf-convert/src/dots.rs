@@ -14,6 +14,7 @@ use zvf_formats::{
     OpenedWriter, POSITIONS_ONLY, ReadOptions, Spec, Table, Values, VertexBuilder, WriteFn,
     default_axes, parse_f64, quote_start,
 };
+use zvf_model::flow::Loss;
 use zvf_model::{Batch, Kind};
 
 /// The declaration of the format. A line in the table makes it known to all commands.
@@ -87,7 +88,7 @@ impl<W: Write> BatchWriter for DotsWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    fn finish(mut self, _: &mut Vec<Loss>) -> Result<()> {
         Ok(self.out.flush()?)
     }
 }

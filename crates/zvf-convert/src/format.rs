@@ -106,7 +106,6 @@ impl Format {
     /// ```
     /// assert_eq!(zvf_convert::Format::from_token("SWC"), Some(zvf_convert::Format::Swc));
     /// ```
-    #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.token().eq_ignore_ascii_case(token))
     }
@@ -119,7 +118,6 @@ impl Format {
     /// assert_eq!(Format::from_extension("cells/7.SWC".as_ref()), Some(Format::Swc));
     /// assert_eq!(Format::from_extension("notes.txt".as_ref()), None);
     /// ```
-    #[must_use]
     pub fn from_extension(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let ends = |extension: &str| {
@@ -133,13 +131,11 @@ impl Format {
     }
 
     /// Returns the format that these first bytes of a file determine.
-    #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
     }
 
     /// Returns the format of the file or folder at `path`, by its content or else its name.
-    #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let mut bytes = Bytes::open(path).ok()?;
         let detected = bytes.start().ok().and_then(|start| Self::detect(&start));

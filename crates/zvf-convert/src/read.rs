@@ -188,7 +188,7 @@ pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Resu
 }
 
 /// Creates the error for an input whose format cannot be identified by its name or first bytes.
-pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
+fn unknown_format(path: Option<&Path>) -> Error {
     let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
     let text = match path {
         Some(path) if path.join("zarr.json").exists() => {

@@ -26,7 +26,6 @@ use crate::format::Format;
 /// let options = zvf_convert::write::list_options();
 /// assert!(options.iter().any(|(name, _)| *name == "draco.bits"));
 /// ```
-#[must_use]
 pub fn list_options() -> Vec<(&'static str, &'static str)> {
     let options = Format::ALL.iter().flat_map(|format| format.capabilities().options);
     let mut options: Vec<_> = options.copied().collect();

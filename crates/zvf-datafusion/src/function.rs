@@ -40,7 +40,6 @@ pub struct ZvfFunction {
 
 impl ZvfFunction {
     /// Creates a function that opens stores with `options`.
-    #[must_use]
     pub const fn new(options: OpenOptions) -> Self {
         Self { options }
     }

@@ -22,19 +22,16 @@ pub struct StoreAddress {
 
 impl StoreAddress {
     /// Creates the address of the store at `path`, a path or a URL, with backend options by their `object_store` names.
-    #[must_use]
     pub fn new(path: &str, storage_options: Vec<(String, String)>) -> Self {
         Self { path: path.to_owned(), storage_options }
     }
 
     /// Returns the path or URL.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Returns the options of the backend.
-    #[must_use]
     pub fn storage_options(&self) -> &[(String, String)] {
         &self.storage_options
     }
@@ -103,13 +100,11 @@ impl StoreHandle {
     }
 
     /// Returns the address of the store.
-    #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
     /// Returns the reader of the store, in the state of its opening or of the last INSERT through one of its tables.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

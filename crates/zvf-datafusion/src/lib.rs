@@ -82,18 +82,16 @@ use datafusion::error::DataFusionError;
 use zvf::format::Class;
 
 /// Wraps an error of zvf in an error of DataFusion.
-pub(crate) fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
+fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
 }
 
 /// Returns the line that an error is printed as, also by another process: that of the error of zvf, if it is one.
-#[must_use]
 pub fn error_text(error: &DataFusionError) -> String {
     find_cause::<zvf::Error>(error).map_or_else(|| error.strip_backtrace(), ToString::to_string)
 }
 
 /// Returns the error that another process printed as [`error_text`].
-#[must_use]
 pub fn error_from_text(text: &str) -> DataFusionError {
     let named = |class: &&Class| {
         let rest = text.strip_prefix(class.name());
@@ -135,6 +133,6 @@ pub fn find_cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)
 }
 
 /// Returns the planning error for an invalid request.
-pub(crate) fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
+fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
     DataFusionError::Plan(format!("{what}: expected {expected}, found {found}"))
 }

@@ -6,28 +6,22 @@
 use std::collections::{BTreeMap, HashSet};
 
 use datafusion::error::Result;
-use zvf::format::key::{ChunkKey, Delta};
-use zvf::model::LevelReader;
+use zvf::format::key::ChunkKey;
+use zvf::model::LinkFamily;
 
 use crate::external_error;
 
-/// Returns the chunks that store links with an end in one of `chunks`, ascending; `None` where not all cells of links are
-/// known.
+/// Returns the chunks that store links with an end in one of `chunks`, ascending; `None` where the
+/// chunk of a cell is not known.
 pub(crate) async fn find_source_chunks(
-    level: &LevelReader,
+    family: Option<&LinkFamily>,
     chunks: &[ChunkKey],
 ) -> Result<Option<Vec<ChunkKey>>> {
     let mut sources: BTreeMap<Vec<i64>, ChunkKey> = BTreeMap::new();
     // Implied links have both ends in the chunk of their vertices.
     sources.extend(chunks.iter().map(|key| (key.components().to_vec(), *key)));
-    let Some(family) = level.links(Delta::SAME).await.map_err(external_error)? else {
-        return Ok(Some(sources.into_values().collect()));
-    };
-    if !family.is_complete() {
-        return Ok(None);
-    }
     let targets: HashSet<&ChunkKey> = chunks.iter().collect();
-    for segment in family.segments() {
+    for segment in family.into_iter().flat_map(LinkFamily::segments) {
         let cells = segment.cells().await.map_err(external_error)?;
         for place in 0..cells.len() {
             let ends = cells.chunks(place).map_err(external_error)?;

@@ -14,7 +14,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use zvf::format::key::ChunkKey;
+use zvf::format::key::{ChunkKey, Delta};
 use zvf::format::num::to_u64;
 use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
@@ -102,13 +102,11 @@ impl ZvfTable {
     }
 
     /// Returns the store.
-    #[must_use]
     pub const fn store(&self) -> &StoreHandle {
         &self.store
     }
 
     /// Returns the table, its level and kind.
-    #[must_use]
     pub const fn options(&self) -> &TableOptions {
         &self.options
     }
@@ -208,6 +206,11 @@ impl ZvfTable {
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let level = open_level(&reader, self.options).await?;
+        let family = level.links(Delta::SAME).await.map_err(external_error)?;
+        if family.as_ref().is_some_and(|family| !family.is_complete()) {
+            let found = "a store whose links cannot be listed";
+            return Err(bad_request("links", "a folder or a bucket", found));
+        }
         let all =
             reader.chunks(&scan.base_query().vertices_only()).await.map_err(external_error)?;
         let total = to_u64(all.len());
@@ -219,7 +222,7 @@ impl ZvfTable {
             (None, None) => None,
         };
         let kept = match ends {
-            Some(ends) => find_source_chunks(&level, &ends).await?,
+            Some(ends) => find_source_chunks(family.as_ref(), &ends).await?,
             None => None,
         };
         let covered = kept.map(|kept| cover_keys(&kept, &all)).transpose()?;

@@ -55,7 +55,6 @@ pub fn register(context: &SessionContext, options: OpenOptions) {
 
 /// Returns the session with support for tables by path or URL in quotes: of stores and of Parquet, CSV, JSON and Arrow files.
 /// Such statements open local files: do not run untrusted ones.
-#[must_use]
 pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> SessionContext {
     let fallback = Arc::new(DynamicListTableFactory::default());
     let catalog_list = Arc::clone(context.state_ref().read().catalog_list());
@@ -68,15 +67,15 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
     context
 }
 
-/// Returns whether a name is that of a store: by its extension, because it is a folder with `zarr.json`, or because it is a
-/// version in a repository.
+/// Returns whether a name is that of a store: by its extension, because it is a folder with
+/// `zarr.json` or one over HTTP, or because it is a version in a repository.
 ///
 /// ```
 /// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));
 /// assert!(zvf_datafusion::is_store_name("icechunk+file:///data/brain?tag=v1"));
+/// assert!(zvf_datafusion::is_store_name("http://127.0.0.1:8080/data/brain/"));
 /// assert!(!zvf_datafusion::is_store_name("cells.parquet"));
 /// ```
-#[must_use]
 pub fn is_store_name(name: &str) -> bool {
     if name.starts_with(REPOSITORY_PREFIX) {
         return true;
@@ -85,7 +84,10 @@ pub fn is_store_name(name: &str) -> bool {
     let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
     let is_known = extension
         .is_some_and(|found| EXTENSIONS.iter().any(|listed| listed.eq_ignore_ascii_case(found)));
-    is_known || Path::new(bare).join("zarr.json").is_file()
+    // Nothing else that is read over HTTP lacks an extension.
+    let is_address =
+        extension.is_none() && (bare.starts_with("http:") || bare.starts_with("https:"));
+    is_known || is_address || Path::new(bare).join("zarr.json").is_file()
 }
 
 /// Paths and URLs as tables: the vertices of stores, and files of other formats.
@@ -117,7 +119,6 @@ pub struct StoreSchema {
 
 impl StoreSchema {
     /// Creates the schema of the store at `address`.
-    #[must_use]
     pub fn new(address: &str, options: OpenOptions) -> Self {
         Self { address: address.to_owned(), options }
     }

@@ -404,6 +404,14 @@ async fn create_store(address: &str, path: PathBuf, recipe: Recipe) -> Result<()
         }
     };
     let layout = run_blocking(scan).await?;
+    if !layout.header.left_out.is_empty() {
+        let columns = layout.header.left_out.join(", ");
+        return Err(bad_request(
+            "a new store",
+            "columns that it can hold: cast or omit others",
+            &columns,
+        ));
+    }
     let go = &mut |_, _| ControlFlow::Continue(());
     create(&path, address, &layout, &recipe, go).await.map_err(external_error)?;
     Ok(())

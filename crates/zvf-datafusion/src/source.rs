@@ -59,7 +59,6 @@ pub struct ZvfSource {
 
 impl ZvfSource {
     /// Creates a source of `scan` with the columns of `schema` from an open store.
-    #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
         // Each state is seeded with another random number.
@@ -68,7 +67,6 @@ impl ZvfSource {
     }
 
     /// Creates a source of the store at `address`, which the first task opens.
-    #[must_use]
     pub fn from_address(address: StoreAddress, scan: Scan, schema: SchemaRef) -> Self {
         Self {
             address,
@@ -120,19 +118,16 @@ impl ZvfSource {
     }
 
     /// Returns the address of the store.
-    #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
     /// Returns the columns of the answer.
-    #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         self.schema.table_schema()
     }
 
     /// Returns the scan.
-    #[must_use]
     pub fn scan(&self) -> &Scan {
         &self.scan
     }
@@ -193,7 +188,6 @@ impl fmt::Debug for ZvfSource {
 ///
 /// With `keeps_partitions` each task is read by its own partition (no work stealing). This is necessary if several processes
 /// run the partitions of one plan, because a process does not see which tasks another one has taken.
-#[must_use]
 pub fn data_source(
     source: ZvfSource,
     groups: Vec<Vec<Task>>,

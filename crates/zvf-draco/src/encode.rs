@@ -29,7 +29,6 @@ impl Quantization {
     /// let grid = zvf_draco::Quantization::from_positions(&[1.0, 2.0, 3.0, 5.0, 2.0, 2.0], 11);
     /// assert_eq!((grid.origin, grid.range), ([1.0, 2.0, 2.0], 4.0));
     /// ```
-    #[must_use]
     pub fn from_positions(positions: &[f32], bits: u8) -> Self {
         let (mut low, mut high) = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
         for point in positions.as_chunks::<3>().0 {
@@ -50,7 +49,6 @@ impl Quantization {
     }
 
     /// Returns the largest rounding error of a coordinate.
-    #[must_use]
     pub fn error(&self) -> f32 {
         self.step() / 2.0
     }
@@ -205,7 +203,6 @@ impl<'a> DracoEncoder<'a> {
     }
 
     /// Returns the stream.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let points = self.positions.len();
         let mut out = b"DRACO\x02".to_vec();

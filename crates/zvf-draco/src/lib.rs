@@ -49,7 +49,6 @@ pub struct Geometry {
 
 impl Geometry {
     /// Returns the positions, if there are any.
-    #[must_use]
     pub fn positions(&self) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.meaning == Meaning::Position)
     }
@@ -138,7 +137,6 @@ impl Default for Caps {
 
 impl Caps {
     /// Returns the limits that fit into `bytes` of memory.
-    #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
         // If the conversion saturates, there is no limit.
         let count = saturating_usize(bytes / BYTES_OF_A_POINT);

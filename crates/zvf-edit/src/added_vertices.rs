@@ -29,7 +29,7 @@ use crate::rebuild::{PieceVertices, RebuildResult, Tally};
 use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SortedParts {
     held: BTreeMap<u32, Vec<u8>>,
     held_bytes: usize,

@@ -35,7 +35,7 @@ pub(crate) struct Append {
 }
 
 /// The vertices and values of one object of a file, or of all its vertices without an object.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ObjectData {
     pub(crate) rows: NewRows,
     /// Its number in the file, once it has vertices.

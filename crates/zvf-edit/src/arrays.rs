@@ -531,7 +531,7 @@ fn to_usize(span: &Range<u64>) -> Range<usize> {
 }
 
 /// Returns the key of a file of an array.
-pub(crate) fn cell_key(path: &str, file: &[i64]) -> String {
+fn cell_key(path: &str, file: &[i64]) -> String {
     let parts: Vec<String> = file.iter().map(i64::to_string).collect();
     format!("{path}/c/{}", parts.join("/"))
 }

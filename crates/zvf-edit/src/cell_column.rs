@@ -127,7 +127,7 @@ pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
 /// # Errors
 ///
 /// When a chunk cannot be read now.
-pub(crate) fn first_rows(
+fn first_rows(
     array: &CellArray,
     count: impl Fn(&[u8]) -> Option<u64>,
 ) -> Result<Option<(Chunk, u64)>> {
@@ -164,10 +164,7 @@ pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<
 /// # Errors
 ///
 /// When the rows of that chunk cannot be read: the declared width may not be theirs.
-pub(crate) fn resolve_column_type(
-    array: &CellArray,
-    first: Option<&(Chunk, u64)>,
-) -> Result<ColumnType> {
+fn resolve_column_type(array: &CellArray, first: Option<&(Chunk, u64)>) -> Result<ColumnType> {
     let attrs = &array.doc["attributes"];
     let declared = || checked_width(Column::parse(attributes_object(attrs))?.declared_columns());
     let width = declared().at(&array.path)?;

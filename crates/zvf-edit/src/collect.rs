@@ -203,7 +203,6 @@ pub struct JournalFinding {
 
 impl JournalFinding {
     /// Returns the finding as one JSON object.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         json!({
             "journal": true, "severity": "error", "commit": self.commit, "key": self.key, "class": self.class.name(),

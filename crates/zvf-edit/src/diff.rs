@@ -72,7 +72,7 @@ fn open(side: &Side) -> Result<Transaction> {
 }
 
 /// The compared content of an object, or of all vertices without an object.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq)]
 struct ObjectContent {
     kind: &'static str,
     vertices: Vec<Vec<u8>>,
@@ -82,7 +82,7 @@ struct ObjectContent {
 }
 
 /// The compared content of a store.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct StoreContent {
     objects: BTreeMap<i64, ObjectContent>,
     rest: ObjectContent,

@@ -124,7 +124,6 @@ impl EditError {
     }
 
     /// Returns the error that this one wraps.
-    #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.cause.as_deref()
     }
@@ -150,7 +149,6 @@ impl EditError {
     }
 
     /// Returns the message with the line of the script, but without the class.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.line.map_or_else(String::new, |line| format!("line {line}"));
         text.extend(self.op.iter().map(|op| format!(" ({op})")));

@@ -10,7 +10,7 @@ use crate::scalar::{ColumnType, parse_number};
 use crate::stored_column::{find, need_mut};
 use crate::transaction::{OperationResult, Transaction};
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectVertices {
     vertices: Json,
@@ -19,7 +19,7 @@ struct ExpectVertices {
     positions: Option<Json>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectObject {
     object: i64,
@@ -28,7 +28,7 @@ struct ExpectObject {
     values: Option<Fields>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectGroup {
     group: Json,
@@ -36,7 +36,7 @@ struct ExpectGroup {
     members: Option<Vec<i64>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectColumn {
     column: String,

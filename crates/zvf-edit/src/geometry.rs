@@ -19,7 +19,9 @@ use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::changes::Changes;
 use crate::error::{At, OrFail, Result, missing_column_error, unsupported};
-use crate::indexes::{Object, Objects, columns_path, open_row_columns, parse_scalar};
+use crate::indexes::{
+    Object, Objects, columns_path, index_path, open_row_columns, parse_scalar, refuse_stored,
+};
 use crate::links::LinkFamily;
 use crate::memory::HeldMemory;
 use crate::numbers::{
@@ -69,6 +71,7 @@ pub(crate) struct Geometry {
     pub(crate) snap: Rc<Snapshot>,
     pub(crate) doc: Json,
     pub(crate) axes: usize,
+    pub(crate) axis_names: Vec<String>,
     pub(crate) shape: ChunkShape,
     pub(crate) bins: Bins,
     /// Whether all links are stored, and none follows from the order of rows.
@@ -151,13 +154,21 @@ impl Geometry {
         let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| BTreeMap::new())?;
         let stored = Objects::open(snap, path, axes)?;
         let has_objects = stored.is_some();
+        let is_named = |name: &str| level.arrays_present.iter().any(|present| present == name);
+        if !has_objects && is_named("object_index") {
+            refuse_stored(snap, &index_path(path))?;
+        }
         let is_dense = root.manifest_layout.as_deref() == Some("dense");
         let create = || Objects::create(path, axes, is_dense);
         let mut objects = stored.map_or_else(create, Ok)?;
         objects.columns = open_row_columns(snap, &columns_path(path), |_name| true)?;
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         let create = || LinkFamily::create(snap, path, width, axes);
-        let links = LinkFamily::open(snap, path, 0, axes)?.map_or_else(create, Ok)?;
+        let stored = LinkFamily::open(snap, path, 0, axes)?;
+        if stored.is_none() && is_named("links") {
+            refuse_stored(snap, &format!("{path}/links/0"))?;
+        }
+        let links = stored.map_or_else(create, Ok)?;
         let mut held = HeldMemory::new(&snap.journal.place.memory);
         held.add(objects.index_bytes())?;
         Ok(Self {
@@ -166,6 +177,7 @@ impl Geometry {
             snap: Rc::clone(snap),
             doc,
             axes,
+            axis_names: Vec::new(), // known from the root
             shape,
             bins,
             has_explicit_links,

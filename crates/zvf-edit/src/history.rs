@@ -314,7 +314,7 @@ fn reverse_commits(
 }
 
 /// The reports of commits, with added and removed swapped.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ReversedCommits {
     written: BTreeSet<String>,
     /// The ids of objects that are added, removed and changed.

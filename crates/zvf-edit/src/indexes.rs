@@ -342,7 +342,7 @@ pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<
 /// # Errors
 ///
 /// When the numbers are used up: [`NONE`] is not a number of an object.
-pub(crate) fn object_number(count: usize) -> Result<u32> {
+fn object_number(count: usize) -> Result<u32> {
     u32::try_from(count).ok().filter(|number| *number != NONE).or_fail(Class::LimitExceeded, || {
         format!("expected a store of fewer than {NONE} objects, found more")
     })
@@ -361,16 +361,22 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
             found.push(name);
             continue;
         }
-        for key in snap.journal.store.walk(&child)? {
-            // A later commit may have created the node.
-            if snap.open_object(&key)?.is_some() {
-                let found = "found nothing; run \"zvf validate\"";
-                let text = format!("{child}/zarr.json: expected the document of {key}, {found}");
-                return fail(Class::NotFound, text);
-            }
-        }
+        refuse_stored(snap, &child)?;
     }
     Ok(found)
+}
+
+/// Refuses what is stored at a path without a document: a new node would hide it.
+pub(crate) fn refuse_stored(snap: &Snapshot, path: &str) -> Result<()> {
+    for key in snap.journal.store.walk(path)? {
+        // A later commit may have created the node.
+        if snap.open_object(&key)?.is_some() {
+            let found = "found nothing; run \"zvf validate\"";
+            let text = format!("{path}/zarr.json: expected the document of {key}, {found}");
+            return fail(Class::NotFound, text);
+        }
+    }
+    Ok(())
 }
 
 /// Parses the type that a document names, or `default` where it names none.

@@ -62,7 +62,6 @@ pub(crate) struct Journal {
 }
 
 /// The staged files of a commit before its commit point.
-#[derive(Debug)]
 pub(crate) struct Staged {
     /// The entries of the record, one for each key.
     pub(crate) keys: Vec<RecordKey>,

@@ -332,7 +332,7 @@ impl Geometry {
     /// Removes the claim that links are grouped by fragment, in both spellings: rewritten cells
     /// have one group, and new fragments have none. Returns whether the document of an array
     /// changed.
-    pub(crate) fn withdraw_link_groups(&mut self) -> bool {
+    fn withdraw_link_groups(&mut self) -> bool {
         let level = self.doc.pointer_mut("/attributes/zarr_vectors_level");
         if let Some(level) = level.and_then(serde_json::Value::as_object_mut) {
             level.shift_remove("fragment_link_groups");

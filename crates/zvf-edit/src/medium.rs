@@ -32,14 +32,12 @@ pub(crate) enum Medium {
 }
 
 /// The bytes of an object, with their version where the medium has versions.
-#[derive(Clone, Debug)]
 pub(crate) struct CurrentObject {
     pub(crate) bytes: Bytes,
     pub(crate) version: Option<SeenVersion>,
 }
 
 /// New bytes of a key, with the version of the object that they replace.
-#[derive(Debug)]
 pub(crate) struct PutRequest<'a> {
     pub(crate) key: &'a str,
     pub(crate) bytes: Blob,

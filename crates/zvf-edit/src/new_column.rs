@@ -60,7 +60,6 @@ impl AddColumn {
 }
 
 /// A column to create.
-#[derive(Debug)]
 pub(crate) struct NewColumn {
     pub(crate) name: String,
     pub(crate) ty: ColumnType,
@@ -157,30 +156,27 @@ impl Transaction {
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": new.name, "dtype": scalar.name()});
         new.describe(&mut attrs);
-        let column = NewColumn { name: name.clone(), ty, fill, attrs };
-        self.create_column(scope, kind, column)?;
-        self.declare_column(scope, &name, new, scalar, width);
+        self.declare_column(scope, &name, &ty, Some(new));
+        self.create_column(scope, kind, NewColumn { name, ty, fill, attrs })?;
         Ok(OperationResult::new(0, 1))
     }
 
-    /// Declares a column in the root, if the root declares columns.
+    /// Declares a column in the root, if the root declares columns of the scope.
     fn declare_column(
         &mut self,
         scope: Scope,
         name: &str,
-        new: &AddColumn,
-        scalar: Scalar,
-        width: u32,
+        ty: &ColumnType,
+        new: Option<&AddColumn>,
     ) {
-        let scope = scope.word();
         let specs = &mut self.new_root["attributes"]["zarr_vectors"]["attribute_specs"];
-        if specs.is_object() && specs[scope].is_object() {
-            let mut spec = json!({"dtype": scalar.name()});
-            if width > 1 {
-                spec["channels"] = json!(width);
+        if specs.is_object() && specs[scope.word()].is_object() {
+            let mut spec = json!({"dtype": ty.scalar.name()});
+            if ty.width > 1 {
+                spec["channels"] = json!(ty.width);
             }
-            new.describe(&mut spec);
-            specs[scope][name] = spec;
+            new.into_iter().for_each(|new| new.describe(&mut spec));
+            specs[scope.word()][name] = spec;
         }
     }
 
@@ -430,6 +426,7 @@ impl Transaction {
                 self.drop_column(Scope::Object, &name, Some(token))?;
             }
             let ty = ColumnType::from_scalar(scalar);
+            self.declare_column(Scope::Object, &name, &ty, None);
             let attrs = json!({"name": own_name, "dtype": scalar.name()});
             let column = NewColumn { name: name.clone(), fill: ty.sentinel(), ty, attrs };
             self.create_column(Scope::Object, kind, column)?;

@@ -18,7 +18,7 @@ use crate::scalar::to_json;
 use crate::transaction::Transaction;
 
 /// New vertices of a kind.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct NewRows {
     pub(crate) count: usize,
     /// The bytes of each: its position, then its value in each column.
@@ -263,7 +263,7 @@ pub(crate) fn read_named<T: DeserializeOwned>(name: String, fields: Fields) -> R
 }
 
 /// Parses a list of numbers.
-pub(crate) fn parse_floats(value: &Json, name: &str) -> Result<Vec<f64>> {
+fn parse_floats(value: &Json, name: &str) -> Result<Vec<f64>> {
     let wrong = |what: &str, found: &Json| {
         EditError::invalid(format!("{name}: expected {what}, found {found}"))
     };

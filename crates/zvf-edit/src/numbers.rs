@@ -136,7 +136,7 @@ impl VertexLists {
 }
 
 /// The new number of a fragment of an object that is not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FragmentNumber {
     pub(crate) object: u32,
     pub(crate) chunk: u32,
@@ -172,7 +172,7 @@ pub(crate) fn vertex_number(count: usize) -> Result<Vid> {
 pub(crate) const MAX_OBJECT_REFERENCES: u64 = 100_000_000;
 
 /// One end of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     /// A vertex of level 0.
     Vertex(Vid),

@@ -79,7 +79,6 @@ impl Place {
     }
 
     /// Returns the place of a store below `prefix` of the caller's own backend.
-    #[must_use]
     pub fn in_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: Prefix,
@@ -135,7 +134,6 @@ impl Place {
     }
 
     /// Returns the path of a folder; `None` for other places.
-    #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         match &self.location {
             Location::Folder(path, _) => Some(path),
@@ -144,7 +142,6 @@ impl Place {
     }
 
     /// Returns whether the place is a repository of versions, which has its own history.
-    #[must_use]
     pub const fn is_of_versions(&self) -> bool {
         matches!(self.location, Location::Versions(..))
     }

@@ -16,7 +16,6 @@ use crate::snapshot::read_doc;
 use crate::transaction::{Named, NamedRow, Transaction};
 
 /// The changes and the report of a commit.
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) changes: Changes,
     pub(crate) before: Changes,

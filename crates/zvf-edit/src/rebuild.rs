@@ -28,7 +28,7 @@ use crate::links::RowMoves;
 use crate::numbers::{FragmentNumber, FragmentNumbers, FragmentOwners, NONE, Vertex, Vid};
 
 /// The counts of a commit.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) vertices: [u64; 4], // added, removed, moved, changed
     pub(crate) links: [u64; 3],    // added, removed, changed
@@ -56,7 +56,7 @@ impl Tally {
 }
 
 /// The result of rebuilding a kind.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RebuildResult {
     /// The rebuilt chunks.
     pub(crate) chunks: BTreeSet<Chunk>,
@@ -79,7 +79,7 @@ pub(crate) struct RebuiltRows {
 }
 
 /// The new numbers of the rows and fragments of a rebuilt chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct RebuiltChunk {
     /// The new row of each old row, `NONE` where it was removed.
     pub(crate) rows: Vec<u32>,
@@ -95,7 +95,7 @@ pub(crate) struct RebuiltChunk {
 pub(crate) type PieceVertices = BTreeMap<u32, Vec<Vid>>;
 
 /// The changed objects, and the chunks that they affect.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ObjectChanges {
     pub(crate) changed: BTreeSet<u32>,
     /// The vertices of their pieces.

@@ -46,7 +46,7 @@ use zvf_format::num;
 use zvf_pyramid::{LevelContent, Reference};
 
 /// The rebuilt levels.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RefreshResult {
     pub(crate) levels: Vec<u32>,
     /// The rebuilt share of each kind of each level, and notices, for the report.
@@ -144,7 +144,6 @@ fn merge_stale(marks: &[Json], axes: usize) -> Option<Stale> {
 }
 
 /// The method and options to rebuild levels.
-#[derive(Clone, Debug)]
 enum Recipe {
     /// Levels of zvf.
     Own(Box<Options>),
@@ -229,7 +228,7 @@ impl Transaction {
 }
 
 /// How a level of a kind was built, as its document records it.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct LevelRecipe {
     method: Method,
     size: Option<f64>,

@@ -29,7 +29,7 @@ pub(crate) struct Merge {
 }
 
 /// The groups of the object that remains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum MergeGroups {
     /// Those of all objects.
@@ -39,7 +39,7 @@ enum MergeGroups {
 }
 
 /// How chains are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum MergeJoin {
     /// In their order.

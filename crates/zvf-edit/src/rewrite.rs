@@ -56,7 +56,6 @@ impl Rewrite {
     }
 
     /// Returns the path of the copy. Its files must be replaced, never written in place.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.copy.path
     }

@@ -17,7 +17,7 @@ use zvf_model::Value;
 use crate::error::{At, EditError, OrFail, Result, refused, unsupported};
 
 /// The type of one value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scalar {
     dtype: Dtype, // never big-endian, and of fewer bytes than 2^32
     /// Whether it is text of bytes, padded with zeros, and not of UTF-32.

@@ -297,7 +297,7 @@ enum Operation {
 }
 
 /// How a commit treats a vertex outside the bounds of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Bounds {
     Grow,

@@ -20,7 +20,6 @@ use crate::stored_column::find;
 use crate::transaction::{NamedRow, Transaction};
 
 /// The result of a selector.
-#[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: usize,
     pub(crate) vertices: Vec<Vid>,
@@ -39,7 +38,7 @@ fn intersect(list: &mut Option<Vec<Vid>>, found: Vec<Vid>) {
 }
 
 /// Vertices that all of these conditions select.
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selector {
     object: Option<i64>,
@@ -60,7 +59,7 @@ struct Selector {
 }
 
 /// A range of indices.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IndexRange {
     from: Option<i64>,
@@ -314,6 +313,9 @@ impl Transaction {
             let ty = ty.filter(|_| scopes.contains(&column.scope));
             let is_absent = ty.is_none_or(|ty| column.index >= ty.width);
             let geometry = &mut self.kinds[kind];
+            if scopes.contains(&Scope::Vertex) && geometry.axis_of(column).is_some() {
+                continue; // positions are loaded
+            }
             if is_absent {
                 return refused(format!("where: there is no column {column} of {}", geometry.kind));
             }
@@ -410,12 +412,23 @@ impl Geometry {
     fn value_at(&self, v: Vid, column: &ColumnRef) -> Result<Value> {
         Ok(match column.scope {
             Scope::Vertex => {
+                if let Some(axis) = self.axis_of(column) {
+                    let size = self.scalar.size();
+                    return Ok(self.scalar.decode(&self.position_bytes(v)[axis * size..][..size]));
+                }
                 let stored = &self.columns[self.need_column(&column.name)?];
                 stored.ty.decode_value(&stored.data.row(v)?, column.index as usize)
             }
             Scope::Object => self.object_value(self.vertex[v].owner, column),
             Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
         })
+    }
+
+    /// Returns the axis that a condition names, where no column of vertices has the name.
+    fn axis_of(&self, column: &ColumnRef) -> Option<usize> {
+        let ColumnRef { scope, name, index } = column;
+        let is_free = *scope == Scope::Vertex && *index == 0 && find(&self.columns, name).is_none();
+        self.axis_names.iter().position(|axis| is_free && axis == name)
     }
 
     /// Returns the value of a column of an object; null when it is absent.

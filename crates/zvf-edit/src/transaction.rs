@@ -23,7 +23,7 @@ use crate::rebuild::RebuiltRows;
 use crate::snapshot::{ROOT_BLOCK, Snapshot, doc_key, read_block, read_doc, read_member};
 
 /// The result of an operation, for a reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct OperationResult {
     /// The number of selected vertices or objects.
     pub(crate) selected: u64,
@@ -136,6 +136,9 @@ impl Transaction {
         if snap.get(&doc_key("parametric"))?.is_some() {
             return unsupported("stores with parametric objects are not edited");
         }
+        let axes = root["attributes"]["multiscales"][0]["axes"].as_array();
+        let axes = axes.into_iter().flatten().filter_map(|axis| axis["name"].as_str());
+        let axis_names: Vec<String> = axes.map(str::to_owned).collect();
         let mut kinds = Vec::new();
         for (i, kind) in listed.into_iter().enumerate() {
             let path = if i == 0 { "0".to_owned() } else { format!("0/{}", kind.token()) };
@@ -144,7 +147,8 @@ impl Transaction {
                     "{path}: stores with several kinds in the reference's own form are not edited"
                 ));
             }
-            kinds.push(Geometry::open(&snap, &block, kind, &path)?);
+            let opened = Geometry::open(&snap, &block, kind, &path)?;
+            kinds.push(Geometry { axis_names: axis_names.clone(), ..opened });
         }
         if kinds.is_empty() {
             return unsupported(

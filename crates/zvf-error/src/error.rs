@@ -55,7 +55,6 @@ struct ErrorParts {
 
 impl Error {
     /// Creates the error for an invalid value; `what` names it as the specification does.
-    #[must_use]
     pub fn new(
         class: Class,
         what: impl Into<Cow<'static, str>>,
@@ -70,7 +69,6 @@ impl Error {
     }
 
     /// Creates an error from a message that already contains advice.
-    #[must_use]
     pub fn custom(class: Class, text: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(ErrorParts {
             class,
@@ -94,7 +92,6 @@ impl Error {
 
     /// Creates an error from an error of another type; `line` is the whole message, with the
     /// class in front.
-    #[must_use]
     pub fn from_line(class: Class, line: impl Into<Cow<'static, str>>) -> Self {
         let mut error = Self::custom(class, line);
         error.0.is_line = true;
@@ -102,33 +99,28 @@ impl Error {
     }
 
     /// Creates an error with the message of `cause`.
-    #[must_use]
     pub fn from_cause(class: Class, cause: impl StdError + Send + Sync + 'static) -> Self {
         Self::custom(class, cause.to_string()).with_said_cause(cause)
     }
 
     /// Creates the error for a value above a limit.
-    #[must_use]
     pub fn limit(what: impl Into<Cow<'static, str>>, cap: u64, found: u64) -> Self {
         Self::new(Class::LimitExceeded, what, Expected::AtMost(cap.into()), found)
     }
 
     /// Creates the error for an object of another version than the requested one.
-    #[must_use]
     pub fn replaced() -> Self {
         Self::custom(Class::FileChanged, "the object was replaced while it was being read")
     }
 
     /// Creates the error for something that must exist but does not; `because` names what refers to
     /// it.
-    #[must_use]
     pub fn missing(key: impl Display, because: &'static str) -> Self {
         Self::custom(Class::NotFound, format!("{because}, but it does not exist")).at_key(key)
     }
 
     /// Creates the error for a missing feature of this build; `what` is its kind, and `name` the
     /// requested one.
-    #[must_use]
     pub fn unsupported(what: &'static str, name: &str) -> Self {
         let name = quote(name);
         let mut error =
@@ -139,7 +131,6 @@ impl Error {
     }
 
     /// Creates the error for a compressed stream that the codec `name` refused.
-    #[must_use]
     pub fn codec(
         class: Class,
         name: &'static str,
@@ -151,7 +142,6 @@ impl Error {
     }
 
     /// Creates the error for a fault that the operating system reported.
-    #[must_use]
     pub fn io(op: &'static str, source: io::Error) -> Self {
         let class = io_class(source.kind());
         let text = match source.raw_os_error() {
@@ -167,7 +157,6 @@ impl Error {
     }
 
     /// Creates the error for a scratch folder that cannot be used.
-    #[must_use]
     pub fn scratch(cause: io::Error) -> Self {
         let class = io_class(cause.kind());
         Self::custom(class, "cannot use the scratch folder").with_op("write").because(cause)
@@ -290,14 +279,12 @@ impl Error {
     }
 
     /// Returns the class, by its stable name.
-    #[must_use]
     pub fn class(&self) -> Class {
         self.0.class
     }
 
     /// Returns the operation: `open`, `read`, `list`, `parse`, `decode`, `encode`, `name`, `query`,
     /// `convert`, `write`, `publish`, `render`, `repair` or `wait`.
-    #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op.unwrap_or_else(|| op_of(self.class()))
     }
@@ -308,7 +295,6 @@ impl Error {
     /// let error = zvf_error::Error::missing("0/zarr.json", "level 0 is listed").with_hint("copy it");
     /// assert_eq!(error.message(), "in 0/zarr.json, level 0 is listed, but it does not exist; copy it");
     /// ```
-    #[must_use]
     pub fn message(&self) -> String {
         let line = self.to_string();
         let message = line.strip_prefix(self.class().name()).unwrap_or(&line);
@@ -321,7 +307,6 @@ impl Error {
     /// let error = zvf_error::Error::limit("keys", 10, 11);
     /// assert_eq!(error.sentence(), "keys: expected at most 10, found 11");
     /// ```
-    #[must_use]
     pub fn sentence(&self) -> String {
         let ErrorParts { what, text, expected, found, .. } = &*self.0;
         match (expected, found) {
@@ -334,67 +319,56 @@ impl Error {
 
     /// Returns the subject of the error: a field, a path into a document, a count. `None` if the
     /// location says it all.
-    #[must_use]
     pub fn what(&self) -> Option<&str> {
         (!self.0.what.is_empty()).then_some(&self.0.what)
     }
 
     /// Returns the expected value as a phrase, if known.
-    #[must_use]
     pub fn expected(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
     /// Returns the found value as a phrase, if known.
-    #[must_use]
     pub fn found(&self) -> Option<&str> {
         self.0.found.as_deref()
     }
 
     /// Returns the object or array, as a path below the root of the store.
-    #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref().or(self.0.array.as_deref())
     }
 
     /// Returns the array as a path below the root of the store, or the object if no array is known.
-    #[must_use]
     pub fn array(&self) -> Option<&str> {
         self.0.array.as_deref().or(self.0.key.as_deref())
     }
 
     /// Returns the affected bytes of the object: the first, and one past the last.
-    #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.0.span
     }
 
     /// Returns the chunk that it occurred in.
-    #[must_use]
     pub fn chunk(&self) -> Option<&ChunkKey> {
         self.0.chunk.as_ref()
     }
 
     /// Returns the id of the object that was being read.
-    #[must_use]
     pub fn object(&self) -> Option<i64> {
         self.0.object
     }
 
     /// Returns the advice.
-    #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
     /// Returns whether the same request may succeed later although nothing else changes.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.class().is_retryable()
     }
 
     /// Returns the cause, whether or not the message contains it.
-    #[must_use]
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.cause.as_deref()
     }
@@ -407,7 +381,6 @@ impl Error {
     /// let error = zvf_error::Error::io("read", ErrorKind::TimedOut.into());
     /// assert_eq!(error.cause_as().map(Error::kind), Some(ErrorKind::TimedOut));
     /// ```
-    #[must_use]
     pub fn cause_as<T: StdError + 'static>(&self) -> Option<&T> {
         self.cause()?.downcast_ref()
     }
@@ -488,7 +461,6 @@ impl StdError for Error {
 
 /// Returns a text of the store or of a request in quotes, on one line, truncated after 61
 /// characters.
-#[must_use]
 pub fn quote(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{:?}", [&text[..end], "..."].concat()),
@@ -498,7 +470,6 @@ pub fn quote(text: &str) -> String {
 
 /// Returns the message of an error as a person reads it: without a class, and without the words of
 /// programmers for a missing file.
-#[must_use]
 pub fn error_text(error: &(dyn StdError + 'static)) -> String {
     if let Some(error) = error.downcast_ref::<Error>() {
         return error.message();
@@ -524,7 +495,6 @@ pub fn error_text(error: &(dyn StdError + 'static)) -> String {
 /// let wrapped = std::io::Error::other(broken);
 /// assert_eq!(join_causes(&wrapped, wrapped.source()), "broken pipe");
 /// ```
-#[must_use]
 pub fn join_causes(message: impl Display, cause: Option<&(dyn StdError + 'static)>) -> String {
     let mut line = message.to_string();
     let mut before = line.clone();
@@ -542,7 +512,6 @@ pub fn join_causes(message: impl Display, cause: Option<&(dyn StdError + 'static
 }
 
 /// Returns the class of an error of the operating system.
-#[must_use]
 pub fn io_class(kind: io::ErrorKind) -> Class {
     use io::ErrorKind as Kind;
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the same to callers")]

@@ -5,7 +5,6 @@
 /// ```
 /// assert_eq!(zvf_error::group_digits(1_234_567), "1,234,567");
 /// ```
-#[must_use]
 pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
@@ -20,7 +19,6 @@ pub fn group_digits(n: u64) -> String {
 /// assert_eq!((format_count(1, "vertex"), format_count(0, "row")), ("1 vertex".into(), "0 rows".into()));
 /// assert_eq!(format_count(2000, "vertex"), "2,000 vertices");
 /// ```
-#[must_use]
 pub fn format_count(n: impl TryInto<u64>, noun: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX); // no count is negative or larger
     let (stem, end) = match noun.strip_suffix("ex") {
@@ -36,7 +34,6 @@ pub fn format_count(n: impl TryInto<u64>, noun: &str) -> String {
 /// ```
 /// assert_eq!(zvf_error::round_digits(1.11417125017175, 4), 1.114);
 /// ```
-#[must_use]
 pub fn round_digits(x: f64, digits: usize) -> f64 {
     format!("{x:.*e}", digits.saturating_sub(1)).parse().unwrap_or(x)
 }

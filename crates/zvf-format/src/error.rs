@@ -405,7 +405,6 @@ pub struct FormatError {
 
 impl FormatError {
     /// Creates an error.
-    #[must_use]
     pub fn new(
         class: Class,
         part: Part,
@@ -424,7 +423,6 @@ impl FormatError {
     }
 
     /// Returns the advice: that of this error, or the default of its class.
-    #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         match self.hint {
             Some(hint) => Some(hint),

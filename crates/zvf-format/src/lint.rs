@@ -23,13 +23,11 @@ pub struct Lints {
 
 impl Lints {
     /// Returns whether nothing was found.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.found == 0
     }
 
     /// Returns the number of lints found, including those not kept.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.found
     }

@@ -62,7 +62,6 @@ pub const fn f64_from_i64(n: i64) -> f64 {
 
 /// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared
 /// with memory or a cap.
-#[must_use]
 pub const fn saturating_usize(n: u64) -> usize {
     match checked_usize(n) {
         Some(n) => n,
@@ -71,7 +70,6 @@ pub const fn saturating_usize(n: u64) -> usize {
 }
 
 /// Returns the number, or `u32::MAX`.
-#[must_use]
 pub const fn saturating_u32(n: u64) -> u32 {
     let small = n as u32;
     if small as u64 == n { small } else { u32::MAX }
@@ -79,7 +77,6 @@ pub const fn saturating_u32(n: u64) -> u32 {
 
 /// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner
 /// guarantees.
-#[must_use]
 pub const fn saturating_u32_from_usize(n: usize) -> u32 {
     saturating_u32(to_u64(n))
 }
@@ -89,7 +86,6 @@ pub const fn saturating_u32_from_usize(n: usize) -> u32 {
 /// # Panics
 ///
 /// If the place is larger: a clamped index would name another item.
-#[must_use]
 pub const fn index_u32(place: usize) -> u32 {
     let small = place as u32;
     assert!(small as usize == place, "a list has more items than its limit");
@@ -97,39 +93,33 @@ pub const fn index_u32(place: usize) -> u32 {
 }
 
 /// Returns the number, or `i64::MAX`: a count that is compared with numbers that may be negative.
-#[must_use]
 pub const fn saturating_i64(n: u64) -> i64 {
     if n > i64::MAX as u64 { i64::MAX } else { n as i64 }
 }
 
 /// Returns the nearest `f64`: exact below 2^53, rounded to even above.
-#[must_use]
 pub const fn f64_from_u64(n: u64) -> f64 {
     n as f64
 }
 
 /// Returns the nearest `f32`; infinite if `x` is too large.
-#[must_use]
 pub const fn nearest_f32(x: f64) -> f32 {
     x as f32
 }
 
 /// Returns the smallest `f32` that is not below `x`.
-#[must_use]
 pub fn ceil_f32(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) < x { near.next_up() } else { near }
 }
 
 /// Returns the largest `f32` that is not above `x`.
-#[must_use]
 pub fn floor_f32(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
 /// Returns the largest integer not above `x`, clamped to the range of `i64`; 0 for NaN.
-#[must_use]
 pub const fn saturating_floor_i64(x: f64) -> i64 {
     let towards_zero = x as i64;
     if towards_zero as f64 > x { towards_zero.saturating_sub(1) } else { towards_zero }
@@ -137,13 +127,11 @@ pub const fn saturating_floor_i64(x: f64) -> i64 {
 
 /// Returns `x` without its fraction: 0 for negative numbers and NaN, `u64::MAX` for numbers that
 /// are too large.
-#[must_use]
 pub const fn trunc_u64(x: f64) -> u64 {
     x as u64
 }
 
 /// Returns the integer nearest to `x`, halves upwards: 0 for negative numbers and NaN.
-#[must_use]
 pub fn round_half_up_u64(x: f64) -> u64 {
     u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
 }
@@ -165,7 +153,6 @@ pub fn i64s_from_le(bytes: &[u8]) -> impl ExactSizeIterator<Item = i64> + '_ {
 
 /// Returns the little-endian bytes of all `numbers`, in order.
 #[cfg(feature = "alloc")]
-#[must_use]
 pub fn i64s_to_le(numbers: &[i64]) -> alloc::vec::Vec<u8> {
     numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
 }

@@ -9,7 +9,6 @@ pub trait Vocabulary: Copy + 'static {
     fn word(self) -> &'static str;
 
     /// Finds the word spelled `text`.
-    #[must_use]
     fn from_word(text: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(spelling, _)| *spelling == text).map(|(_, word)| *word)
     }

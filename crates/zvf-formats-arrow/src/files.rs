@@ -16,6 +16,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::saturating_usize;
 use zvf_formats::{BatchWriter, NewFile, OpenedWriter, other_columns};
 use zvf_model::Batch;
+use zvf_model::flow::Loss;
 
 use crate::batch::named_record_batch;
 use crate::{Form, from_arrow_error};
@@ -109,7 +110,7 @@ fn failed_writer_error() -> Error {
 }
 
 /// The output of an encoder that needs a target of its own, which may cross threads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl Write for SharedBuffer {
@@ -155,7 +156,7 @@ impl<W: Write> BatchWriter for ArrowWriter<W> {
         self.file.write(&rows)
     }
 
-    fn finish(self) -> Result<()> {
+    fn finish(self, _: &mut Vec<Loss>) -> Result<()> {
         self.file.finish(None)
     }
 }
@@ -231,7 +232,7 @@ mod tests {
         let mut file = Vec::new();
         let mut writer = begin(&mut file, form);
         [batch(1), batch(2)].iter().try_for_each(|batch| writer.write(batch)).unwrap();
-        writer.finish().unwrap();
+        writer.finish(&mut Vec::new()).unwrap();
         file
     }
 
@@ -294,7 +295,7 @@ mod tests {
     fn writes_an_empty_file_without_a_batch() {
         for form in [Form::File, Form::Parquet] {
             let mut file = Vec::new();
-            begin(&mut file, form).finish().unwrap();
+            begin(&mut file, form).finish(&mut Vec::new()).unwrap();
             assert!(file.is_empty());
         }
     }
@@ -313,10 +314,13 @@ mod tests {
         let mut writer = begin(Full, Form::File);
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
-        let error = writer.finish().err().unwrap();
+        let error = writer.finish(&mut Vec::new()).err().unwrap();
         assert_eq!(error.to_string(), "Io, cannot write: writing failed before");
         let mut writer = begin(Full, Form::Parquet);
         writer.write(&batch(1)).unwrap(); // buffered until the row group is full
-        assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
+        assert_eq!(
+            writer.finish(&mut Vec::new()).err().unwrap().class(),
+            zvf_format::Class::NoSpace
+        );
     }
 }

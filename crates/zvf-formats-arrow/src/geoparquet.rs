@@ -171,7 +171,7 @@ impl FeatureSink for Out<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<()> {
+    fn end(mut self: Box<Self>, _: &mut Vec<Loss>) -> Result<()> {
         self.flush()?;
         let geo = self.geo_metadata().to_string();
         self.file.finish(Some(KeyValue::new("geo".to_owned(), geo)))

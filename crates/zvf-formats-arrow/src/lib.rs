@@ -86,7 +86,7 @@ pub const GEOARROW: Spec = Spec {
     capabilities: FEATURES,
 };
 /// The container of record batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Form {
     /// A file of Arrow, with a footer.
     File,
@@ -96,7 +96,7 @@ pub(crate) enum Form {
     Parquet,
 }
 
-pub(crate) fn from_arrow_error(error: ArrowError) -> Error {
+fn from_arrow_error(error: ArrowError) -> Error {
     if let ArrowError::IoError(_, error) = error {
         return error.into();
     }

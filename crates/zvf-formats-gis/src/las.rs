@@ -11,9 +11,9 @@ use zvf_model::Kind;
 use crate::las::write::Variant;
 
 /// Scale and offset of each axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Grid {
-    pub(crate) scales: [f64; 3],
+    scales: [f64; 3],
     pub(crate) offsets: [f64; 3],
 }
 

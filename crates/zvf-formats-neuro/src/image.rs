@@ -23,7 +23,7 @@ pub fn set_image(header: &mut Header, image: &Map<String, Json>) {
 const RECORDS: [&str; 2] = ["trx", "trk"];
 
 /// An image: the transform and the number of its voxels.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Default)]
 pub(crate) struct Image {
     /// The transform from voxels to mm of the world.
     pub(crate) affine: Option<[[f64; 4]; 4]>,

@@ -6,7 +6,6 @@
 /// ```
 /// assert_eq!(zvf_formats::civil_date(19_792), (2024, 3, 10));
 /// ```
-#[must_use]
 pub fn civil_date(days: i128) -> (i128, i128, i128) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -92,13 +92,11 @@ impl FileReader {
     }
 
     /// Creates a reader of pieces in memory.
-    #[must_use]
     pub fn from_pieces(header: Header, pieces: Vec<Piece>) -> Self {
         Self::new(header, pieces.into_iter().map(Ok))
     }
 
     /// Creates a reader that calls `next` for each piece. `next` may add warnings to its argument.
-    #[must_use]
     pub fn from_fn(
         header: Header,
         mut next: impl FnMut(&mut Vec<String>) -> Option<Result<Piece>> + Send + 'static,
@@ -117,7 +115,6 @@ impl FileReader {
     }
 
     /// Returns the warnings so far. The list is complete after the last piece.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let late = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.header.notes.iter().chain(&*late).cloned().collect()
@@ -140,7 +137,6 @@ impl FileReader {
     }
 
     /// Returns the header of the file.
-    #[must_use]
     pub const fn header(&self) -> &Header {
         &self.header
     }

@@ -172,13 +172,11 @@ impl PieceWriter for CollectingWriter<'_> {
 }
 
 /// Returns `false`, for formats without a magic number.
-#[must_use]
 pub const fn recognizes_nothing(_start: &Start<'_>) -> bool {
     false
 }
 
 /// Returns whether the first element of an XML text has this name, after declarations and comments.
-#[must_use]
 pub fn begins_with_element(bytes: &[u8], name: &str) -> bool {
     let head = bytes.get(..bytes.len().min(4096)).unwrap_or(bytes);
     let head = String::from_utf8_lossy(head);

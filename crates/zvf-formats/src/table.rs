@@ -137,7 +137,7 @@ pub fn shortest_float(dtype: Dtype, value: Value) -> Value {
 }
 
 /// Returns a count as a value.
-pub(crate) fn count_value(n: usize) -> Value {
+fn count_value(n: usize) -> Value {
     Value::UInt(to_u64(n))
 }
 
@@ -191,7 +191,6 @@ pub fn value_places(column: &Column) -> impl Iterator<Item = (usize, usize)> + u
 }
 
 /// Returns a column with some rows of another.
-#[must_use]
 pub fn gather_rows(column: &Column, rows: &[usize]) -> Column {
     arrange_rows(column, rows.iter().copied().map(Some), &[])
 }
@@ -213,7 +212,6 @@ pub fn arrange_rows(
 }
 
 /// Returns the items of a JSON array, or none.
-#[must_use]
 pub fn json_items(json: &Json) -> &[Json] {
     json.as_array().map_or(&[], Vec::as_slice)
 }

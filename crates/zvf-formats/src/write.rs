@@ -100,7 +100,6 @@ pub fn copy(mut reader: FileReader, mut writer: Box<dyn Sink + '_>) -> Result<Fl
 }
 
 /// Returns the header record of the reader of `format`.
-#[must_use]
 pub fn find_record<'a>(header: &'a Header, format: &str) -> &'a Json {
     let record = header.records.iter().find(|(name, _)| name == format);
     record.map_or(&Json::Null, |(_, record)| record)
@@ -123,7 +122,6 @@ pub fn narrow<T: TryFrom<N>, N>(n: N, format: &str, what: impl Display, advice: 
 }
 
 /// Returns the error for a second kind where a file holds one.
-#[must_use]
 pub fn second_kind(format: &'static str) -> Error {
     cannot_hold(format, "several kinds", "write each kind to a separate file, with --kind")
 }

@@ -14,7 +14,7 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 /// The place of a store in a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Address {
     /// As it was given.
     pub(crate) text: String,
@@ -25,7 +25,7 @@ pub(crate) struct Address {
 }
 
 /// The location of a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Location {
     Folder(PathBuf),
     Bucket { name: String, prefix: String },
@@ -33,7 +33,7 @@ pub(crate) enum Location {
 }
 
 /// The version of a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Version {
     Branch(String),
     Tag(String),

@@ -82,7 +82,7 @@ pub(crate) async fn put_all(address: &str, store: &Store, objects: ObjectStream<
 }
 
 /// Changes in the order in which they are applied.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Sorted {
     gone_chunks: Vec<String>,
     /// From the root down.

@@ -4,7 +4,7 @@
 use icechunk::format::{ChunkIndices, Path};
 
 /// The object that a key names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Key {
     Document(Path),
     Chunk(Path, ChunkIndices),

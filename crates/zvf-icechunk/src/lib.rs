@@ -46,7 +46,6 @@ use crate::repository::IcechunkVersions;
 
 /// Returns the hook that opens addresses of icechunk repositories, for
 /// [`OpenOptions::versions`](zvf_store::OpenOptions::versions).
-#[must_use]
 pub fn hook() -> VersionsHook {
     VersionsHook::new(|address, options| Ok(Arc::new(IcechunkVersions::new(address, options)?)))
 }

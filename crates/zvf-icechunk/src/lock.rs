@@ -9,7 +9,6 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 /// The lock, which is released on drop.
-#[derive(Debug)]
 pub(crate) struct FolderLock {
     _folder: File,
 }

@@ -28,7 +28,6 @@ use crate::Error;
 ///
 /// assert_eq!(parse_level("bytes=2MiB"), Some(LevelRule::MaxBytes(2 << 20)));
 /// ```
-#[must_use]
 pub fn parse_level(text: &str) -> Option<LevelRule> {
     let Some((rule, value)) = text.split_once('=') else {
         return text.parse().ok().map(|number| LevelRule::Number(LevelId(number)));
@@ -47,7 +46,6 @@ pub fn parse_level(text: &str) -> Option<LevelRule> {
 }
 
 /// Parses a number of bytes above 0 with a unit: powers of 1000 as `kB`, of 1024 as `KiB`.
-#[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -86,7 +84,6 @@ pub fn parse_ids(text: &str, max: u64) -> Result<Vec<ObjectId>, String> {
 }
 
 /// Parses the attributes to read.
-#[must_use]
 pub fn parse_columns(text: &str) -> Columns {
     match text {
         "all" => Columns::All,
@@ -96,7 +93,6 @@ pub fn parse_columns(text: &str) -> Columns {
 }
 
 /// Parses the corners of a box. In one list they have at least two numbers each.
-#[must_use]
 pub fn parse_box(text: &str) -> Option<[Vec<f64>; 2]> {
     if let Some((low, high)) = text.split_once(':') {
         let corners = [parse_numbers(low)?, parse_numbers(high)?];
@@ -108,14 +104,12 @@ pub fn parse_box(text: &str) -> Option<[Vec<f64>; 2]> {
 }
 
 /// Parses a vector and a number: centre and radius of a ball, or normal and offset of a half-space.
-#[must_use]
 pub fn parse_ball(text: &str) -> Option<(Vec<f64>, f64)> {
     let (centre, radius) = text.split_once(':')?;
     Some((parse_numbers(centre)?, parse_number(radius)?))
 }
 
 /// Parses numbers with commas between them.
-#[must_use]
 pub fn parse_numbers(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(parse_number).collect()
 }
@@ -146,7 +140,6 @@ pub async fn find_groups(level: &LevelReader, names: &[String]) -> Result<Vec<u6
 }
 
 /// Returns the names of the axes of a store.
-#[must_use]
 pub fn axis_names(store: &Store) -> Vec<String> {
     store.root().axes().iter().map(|axis| axis.name.clone()).collect()
 }
@@ -172,7 +165,6 @@ pub async fn open_kinds(
 }
 
 /// Returns the kinds of a level: that of its own arrays, then those with further arrays.
-#[must_use]
 pub fn all_kinds(level: &LevelReader) -> Vec<Kind> {
     level.kinds().first().copied().into_iter().chain(level.extra_kinds()).collect()
 }

@@ -123,13 +123,11 @@ impl MappedFile {
     }
 
     /// Returns the length of the file when it was mapped; a `u64`, like all file positions.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.0.stamp.size
     }
 
     /// Returns whether the file was empty when it was mapped.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -204,7 +202,6 @@ impl Promise {
     ///
     /// As [`MappedFile::map`], for each file that is mapped under this promise.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    #[must_use]
     pub const unsafe fn of_caller() -> Self {
         Self { is_of_caller: true }
     }
@@ -280,7 +277,6 @@ pub struct MappedView {
 impl MappedView {
     /// Returns whether the file is still the one that was mapped, so that bytes read here were
     /// correct.
-    #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
     }
@@ -308,7 +304,7 @@ impl fmt::Debug for MappedView {
 }
 
 /// The metadata that shows whether a file changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct FileStamp {
     place: (u64, u64),
     size: u64,

@@ -58,7 +58,7 @@ pub fn install_sigbus_handler() -> io::Result<()> {
 }
 
 /// The error when the table of watched maps is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TableFull;
 
 /// Maximum number of watched maps: several handles that use their limit.

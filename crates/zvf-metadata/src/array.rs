@@ -122,7 +122,6 @@ impl ArrayDoc {
     /// Creates an array of bytes without codecs or attributes, with an empty fill value.
     ///
     /// Numeric arrays need their own `fill_value`.
-    #[must_use]
     pub fn new(shape: Vec<u64>, chunk_shape: Vec<u64>, data_type: DataType) -> Self {
         Self {
             shape,
@@ -158,40 +157,34 @@ impl ArrayDoc {
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.len()
     }
 
     /// Returns the number of items, or `None` if it does not fit in `u64`.
-    #[must_use]
     pub fn items(&self) -> Option<u64> {
         num::count_items(&self.shape)
     }
 
     /// Returns the number of bytes per decoded chunk, or `None` if items have no fixed size or the
     /// number does not fit in `u64`.
-    #[must_use]
     pub fn chunk_bytes(&self) -> Option<u64> {
         num::count_items(&self.chunk_shape)?.checked_mul(self.data_type.item_size()?)
     }
 
     /// Returns the settings of the shards, if the array is sharded and no other codec wraps the
     /// shards.
-    #[must_use]
     pub fn sharding(&self) -> Option<&Sharding> {
         let [codec] = self.codecs.as_slice() else { return None };
         if let CodecKind::Sharding(sharding) = codec.kind() { Some(sharding) } else { None }
     }
 
     /// Returns the items per axis of the unit of encoding: an inner chunk of a shard, or a chunk.
-    #[must_use]
     pub fn inner_chunk_shape(&self) -> &[u64] {
         self.sharding().map_or(&self.chunk_shape, |sharding| &sharding.chunk_shape)
     }
 
     /// Prints the document.
-    #[must_use]
     pub fn print(&self) -> String {
         let chunks = Put::new().put("chunk_shape", self.chunk_shape.clone());
         let put = Put::new()

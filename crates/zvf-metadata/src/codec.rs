@@ -114,39 +114,33 @@ pub struct Sharding {
 
 impl CodecSpec {
     /// Creates the codec for items of several bytes, little-endian.
-    #[must_use]
     pub fn bytes() -> Self {
         let put = Put::new().put("endian", "little");
         Self::new("bytes", CodecKind::Bytes { big_endian: Some(false) }, Some(put))
     }
 
     /// Creates the codec for items of one byte.
-    #[must_use]
     pub fn single_bytes() -> Self {
         Self::new("bytes", CodecKind::Bytes { big_endian: None }, None)
     }
 
     /// Creates the codec for variable-length items.
-    #[must_use]
     pub fn vlen_bytes() -> Self {
         Self::new("vlen-bytes", CodecKind::VlenBytes, Some(Put::new()))
     }
 
     /// Creates the Zstandard codec.
-    #[must_use]
     pub fn zstd(level: i64, checksum: bool) -> Self {
         let put = Put::new().put("level", level).put("checksum", checksum);
         Self::new("zstd", CodecKind::Zstd { level, checksum }, Some(put))
     }
 
     /// Creates the gzip codec.
-    #[must_use]
     pub fn gzip(level: i64) -> Self {
         Self::new("gzip", CodecKind::Gzip { level }, Some(Put::new().put("level", level)))
     }
 
     /// Creates the Blosc codec.
-    #[must_use]
     pub fn blosc(blosc: Blosc) -> Self {
         let put = Put::new()
             .put_some("typesize", blosc.typesize)
@@ -158,14 +152,12 @@ impl CodecSpec {
     }
 
     /// Creates the codec that appends a CRC32C.
-    #[must_use]
     pub fn crc32c() -> Self {
         Self::new("crc32c", CodecKind::Crc32c, None)
     }
 
     /// Creates the codec for shards of inner chunks with this shape and chain; the index is at the
     /// end and has a checksum.
-    #[must_use]
     pub fn sharding(chunk_shape: Vec<u64>, codecs: Vec<Self>) -> Self {
         let index_codecs: Vec<_> = [Self::bytes(), Self::crc32c()].into();
         let put = Put::new()
@@ -178,19 +170,16 @@ impl CodecSpec {
     }
 
     /// Returns the name, also for an unknown codec.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the kind.
-    #[must_use]
     pub const fn kind(&self) -> &CodecKind {
         &self.kind
     }
 
     /// Returns the value in the document.
-    #[must_use]
     pub const fn value(&self) -> &Value {
         &self.spelled
     }

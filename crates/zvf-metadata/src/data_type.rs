@@ -57,14 +57,12 @@ pub enum DataTypeKind {
 
 impl DataType {
     /// Creates the type of variable-length byte strings.
-    #[must_use]
     pub fn variable_length_bytes() -> Self {
         let spelled = Value::String("variable_length_bytes".to_owned());
         Self { kind: DataTypeKind::VariableLengthBytes, spelled }
     }
 
     /// Creates the type of items of a fixed size.
-    #[must_use]
     pub fn number(dtype: Dtype) -> Self {
         let dtype = Dtype { big_endian: false, ..dtype };
         let spelled = if dtype.kind == DtypeKind::Text {
@@ -76,13 +74,11 @@ impl DataType {
     }
 
     /// Returns the meaning.
-    #[must_use]
     pub const fn kind(&self) -> &DataTypeKind {
         &self.kind
     }
 
     /// Returns the number of bytes per item, if it is fixed.
-    #[must_use]
     pub const fn item_size(&self) -> Option<u64> {
         match &self.kind {
             DataTypeKind::Fixed(dtype) => Some(dtype.size),
@@ -163,13 +159,11 @@ pub enum Fill {
 
 impl FillValue {
     /// Creates an empty byte string.
-    #[must_use]
     pub fn empty() -> Self {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
     /// Creates the zero of a kind; of text, the empty one.
-    #[must_use]
     pub fn zero(kind: DtypeKind) -> Self {
         match kind {
             DtypeKind::Bool => Self::flag(false),
@@ -181,31 +175,26 @@ impl FillValue {
     }
 
     /// Creates a boolean.
-    #[must_use]
     pub fn flag(value: bool) -> Self {
         Self { fill: Fill::Bool(value), spelled: value.into() }
     }
 
     /// Creates a text.
-    #[must_use]
     pub fn text(text: &str) -> Self {
         Self { fill: Fill::Text(text.to_owned()), spelled: text.into() }
     }
 
     /// Creates a signed integer.
-    #[must_use]
     pub fn int(n: i64) -> Self {
         Self { fill: Fill::Int(n), spelled: n.into() }
     }
 
     /// Creates an unsigned integer.
-    #[must_use]
     pub fn uint(n: u64) -> Self {
         Self { fill: Fill::UInt(n), spelled: n.into() }
     }
 
     /// Creates a number, finite or not.
-    #[must_use]
     pub fn float(x: f64) -> Self {
         let spelled = WORDS.iter().find(|(_, bits)| *bits == x.to_bits());
         let spelled = match spelled {
@@ -217,7 +206,6 @@ impl FillValue {
     }
 
     /// Returns the meaning.
-    #[must_use]
     pub const fn fill(&self) -> &Fill {
         &self.fill
     }

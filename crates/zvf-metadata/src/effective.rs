@@ -33,7 +33,6 @@ impl LevelDoc {
     /// assert_eq!(coarse.effective_chunk_shape(&root), [30.0]);
     /// assert_eq!(coarse.chunk_scale(&root), Ok(vec![3]));
     /// ```
-    #[must_use]
     pub fn effective_chunk_shape<'a>(&'a self, root: &'a Root) -> &'a [f64] {
         self.chunk_shape.as_deref().unwrap_or(&root.zarr_vectors.chunk_shape)
     }
@@ -49,7 +48,6 @@ impl LevelDoc {
     /// let grouped = LevelDoc { chunk_dims: Some(dims), ..LevelDoc::new(0) };
     /// assert_eq!((LevelDoc::new(0).key_rank(2), grouped.key_rank(2)), (2, 3));
     /// ```
-    #[must_use]
     pub fn key_rank(&self, axes: usize) -> usize {
         let named = self.chunk_dims.as_ref().map(Vec::len);
         let longer = axes.saturating_add(1); // no list of axes is that long
@@ -80,7 +78,6 @@ impl LevelDoc {
     /// assert_eq!(LevelDoc::new(1).effective_bin_shape(&root, "1"), Some(vec![20.0]));
     /// assert_eq!(LevelDoc::new(2).effective_bin_shape(&root, "2"), None);
     /// ```
-    #[must_use]
     pub fn effective_bin_shape(&self, root: &Root, path: &str) -> Option<Vec<f64>> {
         if let Some(explicit) = &self.bin_shape {
             return Some(explicit.clone());

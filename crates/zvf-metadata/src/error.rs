@@ -42,13 +42,11 @@ pub struct MetadataError {
 
 impl MetadataError {
     /// Returns the kind of fault.
-    #[must_use]
     pub const fn class(&self) -> Class {
         self.error.class
     }
 
     /// Returns the advice.
-    #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         self.error.hint()
     }
@@ -115,7 +113,7 @@ impl core::error::Error for MetadataError {}
 
 /// The path to a value, kept on the stack of the parser; it allocates only when an error is
 /// created.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     /// The document itself.
     Document,

@@ -29,7 +29,6 @@ pub(super) trait Member: Sized {
 }
 
 /// An object that is being parsed.
-#[derive(Debug)]
 pub(super) struct Fields<'a> {
     at: &'a At<'a>,
     pub(super) left: Object,
@@ -96,7 +95,7 @@ impl<'a> Fields<'a> {
 }
 
 /// An object that is being built, with its keys in the order of the calls.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Put(Object);
 
 impl Put {

@@ -37,7 +37,6 @@ pub struct GroupDoc {
 
 impl GroupDoc {
     /// Creates a group with the given attributes.
-    #[must_use]
     pub fn new(attributes: Object) -> Self {
         Self { attributes, extras: Object::new() }
     }
@@ -62,7 +61,6 @@ impl GroupDoc {
     }
 
     /// Prints the document.
-    #[must_use]
     pub fn print(&self) -> String {
         let put = Put::new().put("zarr_format", 3).put("node_type", "group");
         print(&Value::Object(

@@ -54,7 +54,6 @@ impl KeyList {
     }
 
     /// Returns the number of keys.
-    #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
             Keys::Printed { len, .. } => *len,
@@ -63,13 +62,11 @@ impl KeyList {
     }
 
     /// Returns whether there are no keys.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns key `i`, or `None` past the end. In a document's list this scans all keys before it.
-    #[must_use]
     pub fn get(&self, i: usize) -> Option<&str> {
         self.iter().nth(i)
     }

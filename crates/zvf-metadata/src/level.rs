@@ -85,7 +85,6 @@ impl LevelDoc {
     pub const PRESENCE: &str = "zarr_vectors_presence";
 
     /// Describes level `level` without contents.
-    #[must_use]
     pub fn new(level: u32) -> Self {
         Self { level: level.into(), ..Self::default() }
     }
@@ -116,20 +115,17 @@ impl LevelDoc {
     }
 
     /// Returns whether the level adds to the next coarser one.
-    #[must_use]
     pub fn is_additive(&self) -> bool {
         self.refinement == Some(Token::Known(Refinement::Add))
     }
 
     /// Returns the edits of level 0 that this level lacks, if there are any.
-    #[must_use]
     pub fn stale(&self) -> Option<&Value> {
         self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
     }
 
     /// Returns whether writers are still filling the level. Then stored cells count as present even
     /// if they are not listed.
-    #[must_use]
     pub fn is_deferred(&self) -> bool {
         self.attributes.get(Self::PRESENCE).is_some_and(|state| state == "deferred")
     }
@@ -145,7 +141,6 @@ impl LevelDoc {
     /// level.extras.insert("zvf.coarsening".into(), serde_json::json!({"geometric_error": 0.5}));
     /// assert_eq!(level.geometric_error(), Some(0.5));
     /// ```
-    #[must_use]
     pub fn geometric_error(&self) -> Option<f64> {
         if self.level == 0 {
             return Some(0.0);
@@ -154,7 +149,6 @@ impl LevelDoc {
     }
 
     /// Creates the group with this level's attributes.
-    #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         let put = Put::new().put(BLOCK, write(self));
         GroupDoc {
@@ -166,7 +160,6 @@ impl LevelDoc {
     }
 
     /// Prints the document.
-    #[must_use]
     pub fn print(&self) -> String {
         self.to_group().print()
     }

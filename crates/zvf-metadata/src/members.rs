@@ -27,7 +27,7 @@ pub(super) fn read<D: Document>(at: &At<'_>, object: Object) -> Result<D, Metada
 }
 
 /// Reads the document in `fields`.
-pub(super) fn read_fields<D: Document>(fields: Fields<'_>) -> Result<D, MetadataError> {
+fn read_fields<D: Document>(fields: Fields<'_>) -> Result<D, MetadataError> {
     let (mut document, mut m) = (D::default(), Members { form: Form::Read(fields), fault: None });
     document.members(&mut m);
     m.fault.map_or(Ok(document), Err)

@@ -40,14 +40,12 @@ pub struct Axis {
 
 impl Axis {
     /// Creates an axis in space without a unit.
-    #[must_use]
     pub fn space(name: &str) -> Self {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
     /// Creates the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need
     /// their own names.
-    #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
     }
@@ -95,7 +93,6 @@ pub struct Multiscale {
 
 impl Multiscale {
     /// Creates a block without levels.
-    #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
         let metadata = Put::new().put("format", "zarr_vectors");
         Self {
@@ -109,7 +106,6 @@ impl Multiscale {
     }
 
     /// Finds the entry of the level under `path`.
-    #[must_use]
     pub fn dataset(&self, path: &str) -> Option<&Dataset> {
         self.datasets.iter().find(|dataset| dataset.path == path)
     }
@@ -139,7 +135,6 @@ pub struct Dataset {
 
 impl Dataset {
     /// Creates an entry with a scale, and with a translation unless that is zero on every axis.
-    #[must_use]
     pub fn new(path: &str, scale: Vec<f64>, translation: Vec<f64>) -> Self {
         let mut transformations = vec![Transformation::Scale(scale)];
         if translation.iter().any(|&x| x.abs() > 0.0) {
@@ -149,7 +144,6 @@ impl Dataset {
     }
 
     /// Returns the first scale.
-    #[must_use]
     pub fn scale(&self) -> Option<&[f64]> {
         self.transformations.iter().find_map(|one| {
             if let Transformation::Scale(list) = one { Some(list.as_slice()) } else { None }
@@ -157,7 +151,6 @@ impl Dataset {
     }
 
     /// Returns the first translation.
-    #[must_use]
     pub fn translation(&self) -> Option<&[f64]> {
         self.transformations.iter().find_map(|one| {
             if let Transformation::Translation(list) = one { Some(list.as_slice()) } else { None }

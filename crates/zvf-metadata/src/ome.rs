@@ -43,7 +43,6 @@ pub struct Ome {
 
 impl Ome {
     /// Creates the node of a store with these axes and levels.
-    #[must_use]
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
         let world = Put::new().put("id", "world").put("name", "world").put("axes", axes);
@@ -61,13 +60,11 @@ impl Ome {
     }
 
     /// Returns whether there is a node for the level in the group `name`.
-    #[must_use]
     pub fn has_level(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.name == name)
     }
 
     /// Returns the name of a store in a folder of this name.
-    #[must_use]
     pub fn store_name(folder: &str) -> &str {
         let stem = [".zarrvectors", ".zv", ".zarr"].iter().find_map(|end| folder.strip_suffix(end));
         match stem.unwrap_or(folder) {
@@ -86,7 +83,6 @@ impl Ome {
     }
 
     /// Returns the value of `attributes.ome`.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         write(self).into()
     }
@@ -116,7 +112,6 @@ pub struct OmeNode {
 
 impl OmeNode {
     /// Creates the node of the level under `name`.
-    #[must_use]
     pub fn level(name: &str) -> Self {
         Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }
     }

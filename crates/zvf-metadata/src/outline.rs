@@ -41,7 +41,6 @@ impl ArrayDoc {
     /// assert_eq!((&outline.shape, &outline.nonempty_chunks), (&array.shape, &None));
     /// assert!(array.has_outline(&outline));
     /// ```
-    #[must_use]
     pub fn outline(head: &[u8], tail: &[u8]) -> Option<Self> {
         // After the last key in the head that a comma follows, and before the first such comma in
         // the tail.
@@ -59,7 +58,6 @@ impl ArrayDoc {
 
     /// Returns whether `outline` is the result of [`outline`](Self::outline) for this document: the
     /// document has a presence list, and everything else is equal.
-    #[must_use]
     pub fn has_outline(&self, outline: &Self) -> bool {
         let rest = Self { nonempty_chunks: None, ..self.clone() };
         self.nonempty_chunks.is_some() && rest == *outline

@@ -18,7 +18,6 @@ use super::keys::KeyList;
 /// let value = serde_json::json!({"scale": [1.0, 2.5], "none": null});
 /// assert_eq!(print(&value), r#"{"scale": [1.0, 2.5], "none": null}"#);
 /// ```
-#[must_use]
 pub fn print(value: &Value) -> String {
     let mut out = String::new();
     put(&mut out, value);

@@ -58,7 +58,6 @@ pub struct Root {
 
 impl Root {
     /// Creates a root without levels.
-    #[must_use]
     pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
         Self { zarr_vectors, multiscales: vec![Multiscale::new(axes)], ..Self::default() }
     }
@@ -83,31 +82,26 @@ impl Root {
     }
 
     /// Returns the axes, one for each dimension of the store.
-    #[must_use]
     pub fn axes(&self) -> &[Axis] {
         self.multiscales.first().map_or(&[], |block| block.axes.as_slice())
     }
 
     /// Returns the first block of `multiscales`, to which levels are added.
-    #[must_use]
     pub fn multiscale(&self) -> Option<&Multiscale> {
         self.multiscales.first()
     }
 
     /// Parses the node `ome`, or returns `None` if there is none.
-    #[must_use]
     pub fn ome(&self) -> Option<Result<Ome, MetadataError>> {
         self.ome.clone().map(Ome::parse)
     }
 
     /// Creates the group with this root's attributes.
-    #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         GroupDoc { attributes: write(self), extras: self.document.clone() }
     }
 
     /// Prints the document.
-    #[must_use]
     pub fn print(&self) -> String {
         self.to_group().print()
     }
@@ -186,50 +180,42 @@ pub struct ZarrVectors {
 
 impl ZarrVectors {
     /// Creates the block of a new store.
-    #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
         Self { chunk_shape, bounds, ..Self::default() }
     }
 
     /// Returns the bin size of level 0; by default the chunk size.
-    #[must_use]
     pub fn base_bin_shape(&self) -> &[f64] {
         self.base_bin_shape.as_deref().unwrap_or(&self.chunk_shape)
     }
 
     /// Returns the convention for links inside fragments; `implicit_sequential` by default.
-    #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         self.links_convention.clone().unwrap_or(Token::Known(LinksConvention::ImplicitSequential))
     }
 
     /// Returns the strategy that joins geometry across chunks; `explicit_links` by default.
-    #[must_use]
     pub fn cross_chunk_strategy(&self) -> Token<CrossChunkStrategy> {
         self.cross_chunk_strategy.clone().unwrap_or(Token::Known(CrossChunkStrategy::ExplicitLinks))
     }
 
     /// Returns the number of levels linked up and down; 1 by default.
-    #[must_use]
     pub fn cross_level_depth(&self) -> i64 {
         self.cross_level_depth.unwrap_or(1)
     }
 
     /// Returns which links between levels are stored; `explicit` by default.
-    #[must_use]
     pub fn cross_level_storage(&self) -> Token<CrossLevelStorage> {
         self.cross_level_storage.clone().unwrap_or(Token::Known(CrossLevelStorage::Explicit))
     }
 
     /// Returns the reduction factor of the pyramid; 8 by default.
-    #[must_use]
     pub fn reduction_factor(&self) -> i64 {
         self.reduction_factor.unwrap_or(8)
     }
 
     /// Returns the declared cells per shard on each axis of a chunk key of `rank` components, or
     /// `None` if the value is not a positive number, or one for each axis of space.
-    #[must_use]
     pub fn declared_shard(&self, rank: usize) -> Option<Vec<u64>> {
         let shape = self.shard_shape.as_ref()?;
         let sides = if let Some(sides) = shape.as_array() {
@@ -252,13 +238,11 @@ impl ZarrVectors {
     }
 
     /// Parses the declared attributes, or returns `None` if there are none.
-    #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
         self.attribute_specs.clone().map(AttributeSpecs::parse)
     }
 
     /// Returns whether `capability` is announced or required.
-    #[must_use]
     pub fn has(&self, capability: Capability) -> bool {
         let all = self.format_capabilities.iter().chain(&self.required_capabilities);
         all.into_iter().any(|token| token.known_word() == Some(capability))

@@ -94,7 +94,6 @@ pub struct MetadataFinding {
 }
 
 /// Finds all errors in the documents of a store. Each level is given with the name of its group.
-#[must_use]
 pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
     let mut findings = Vec::new();
     let mut add = |rule, level, error| findings.push(MetadataFinding { rule, level, error });
@@ -133,7 +132,6 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
 /// assert!(validate_attribute_name("cell_type").is_none());
 /// assert!(validate_attribute_name("a/b").is_some());
 /// ```
-#[must_use]
 pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty() && name.chars().all(good) {
@@ -150,7 +148,6 @@ pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
 /// ```
 /// assert_eq!(zvf_metadata::path_segment("dose/mg"), "dose%2Fmg");
 /// ```
-#[must_use]
 pub fn path_segment(name: &str) -> Cow<'_, str> {
     let is_reserved = matches!(name, "." | ".." | "zarr.json");
     let is_bad = |c: char| matches!(c, '/' | '\\') || c.is_control() || (c == '.' && is_reserved);

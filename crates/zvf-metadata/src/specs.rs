@@ -50,14 +50,12 @@ impl AttributeSpecs {
     }
 
     /// Finds the declaration of `name` in `scope`.
-    #[must_use]
     pub fn find(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
         let (_, names) = self.scopes.iter().find(|(s, _)| s == scope)?;
         names.iter().find(|(n, _)| n == name).map(|(_, spec)| spec)
     }
 
     /// Returns the value of the key `attribute_specs`.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         let scopes = self.scopes.iter().map(|(scope, names)| {
             let names = names.iter().map(|(name, spec)| (name.clone(), spec.to_value()));
@@ -86,7 +84,6 @@ pub struct AttributeSpec {
 
 impl AttributeSpec {
     /// Describes one column of this type.
-    #[must_use]
     pub fn new(dtype: &str) -> Self {
         Self { dtype: dtype.to_owned(), channels: 1, ..Self::default() }
     }

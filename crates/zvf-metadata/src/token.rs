@@ -33,13 +33,11 @@ pub enum Token<K> {
 
 impl<K: Vocabulary> Token<K> {
     /// Finds the word spelled `text`.
-    #[must_use]
     pub fn from_text(text: &str) -> Self {
         K::from_word(text).map_or_else(|| Self::Other(text.to_owned()), Self::Known)
     }
 
     /// Returns the word, if it is in the vocabulary.
-    #[must_use]
     pub const fn known_word(&self) -> Option<K> {
         match self {
             Self::Known(word) => Some(*word),
@@ -48,7 +46,6 @@ impl<K: Vocabulary> Token<K> {
     }
 
     /// Returns the spelling.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Known(known) => known.word(),

@@ -66,7 +66,6 @@ impl Version {
     pub const NEWEST: Self = Self::new(0, 9, 4);
 
     /// Creates a version of three numbers.
-    #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { numbers: [major, minor, patch], parts: 3 }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Target<'a> {
 }
 
 /// Facts about the rows of a level, known after all were read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Rows {
     /// The number of rows; unknown if cells are encoded.
     pub(crate) rows: Option<u64>,

@@ -68,7 +68,7 @@ pub(crate) struct Step {
 }
 
 /// The type of a part, which determines how it is migrated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum What {
     /// Vertices and their fragments.
     Vertices,

@@ -39,7 +39,6 @@ pub struct Batch {
 
 impl Batch {
     /// Creates a batch of vertices of `kind` and nothing else.
-    #[must_use]
     pub const fn new(kind: Kind, positions: Column) -> Self {
         Self {
             kind,
@@ -76,7 +75,6 @@ impl Batch {
     /// # Panics
     ///
     /// When the rows do not exist.
-    #[must_use]
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
         let slice = |field: &Field| field.with_column(field.column.slice(rows.clone()));
         let (positions, fields) = (self.positions.slice(rows.clone()), &self.fields);
@@ -130,55 +128,46 @@ impl Batch {
     }
 
     /// Returns the kind of geometry.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Returns the number of vertices.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
     /// Returns whether there are no vertices.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
     /// Returns the positions of the vertices in their stored type.
-    #[must_use]
     pub const fn positions(&self) -> &Column {
         &self.positions
     }
 
     /// Returns the attributes of the vertices.
-    #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
     /// Returns the attribute of the vertices with that name.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| *field.name == *name)
     }
 
     /// Returns the object of each vertex, if requested.
-    #[must_use]
     pub fn vertex_objects(&self) -> Option<&[Option<ObjectId>]> {
         self.vertex_objects.as_deref()
     }
 
     /// Returns the parts; empty if the geometry has none.
-    #[must_use]
     pub const fn parts(&self) -> &Parts {
         &self.parts
     }
 
     /// Returns the edges or faces, if the kind has them.
-    #[must_use]
     pub const fn elements(&self) -> Option<&Elements> {
         self.elements.as_ref()
     }
@@ -244,31 +233,26 @@ impl Parts {
 
     /// Returns whether a part starts a line. By default all parts do, except the first of a batch,
     /// which may continue the line of its object.
-    #[must_use]
     pub fn starts_line(&self, part: usize) -> bool {
         self.starts.get(part).copied().unwrap_or(part > 0)
     }
 
     /// Returns the number of parts.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.objects.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
     /// Returns the start of each part, and the end of the last; empty without parts.
-    #[must_use]
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
     /// Returns the object of each part.
-    #[must_use]
     pub fn objects(&self) -> &[ObjectId] {
         &self.objects
     }
@@ -323,25 +307,21 @@ impl Elements {
     }
 
     /// Returns the number of vertices per element.
-    #[must_use]
     pub const fn width(&self) -> usize {
         self.width
     }
 
     /// Returns the number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len() / self.width
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the vertices of all elements, one after the other.
-    #[must_use]
     pub fn rows(&self) -> &[usize] {
         &self.rows
     }
@@ -352,7 +332,6 @@ impl Elements {
     }
 
     /// Returns the attributes of the elements.
-    #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }

@@ -56,37 +56,31 @@ impl Bounds {
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn axes(&self) -> usize {
         self.axes
     }
 
     /// Returns the lower corner.
-    #[must_use]
     pub fn low(&self) -> &[f64] {
         self.low.get(..self.axes).unwrap_or(&self.low)
     }
 
     /// Returns the upper corner.
-    #[must_use]
     pub fn high(&self) -> &[f64] {
         self.high.get(..self.axes).unwrap_or(&self.high)
     }
 
     /// Returns whether `point` is inside or on a face. False for a NaN coordinate.
-    #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x <= high)
     }
 
     /// Returns whether `point` is inside or on a lower face, so that adjacent boxes share no point.
-    #[must_use]
     pub fn contains_half_open(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x < high)
     }
 
     /// Returns the intersection, or `None` if it is empty.
-    #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut low = [0.0; Self::MAX_AXES];
         let mut high = [0.0; Self::MAX_AXES];
@@ -101,7 +95,6 @@ impl Bounds {
     }
 
     /// Returns the smallest box that contains both; `None` if their numbers of axes differ.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Option<Self> {
         if self.axes != other.axes {
             return None;

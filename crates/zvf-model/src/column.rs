@@ -66,43 +66,36 @@ impl Column {
     }
 
     /// Returns the type of a value; never big-endian.
-    #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// Returns the number of values per row.
-    #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
     }
 
     /// Returns the bytes of one row.
-    #[must_use]
     pub const fn stride(&self) -> usize {
         self.stride
     }
 
     /// Returns the number of rows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.stride
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Returns all rows, little-endian and contiguous.
-    #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
     /// Returns the bytes of row `i`, or `None` past the end.
-    #[must_use]
     pub fn row(&self, i: usize) -> &[u8] {
         let start = i.saturating_mul(self.stride); // past the end of any bytes
         self.bytes.get(start..start.saturating_add(self.stride)).unwrap_or(&[])
@@ -115,7 +108,6 @@ impl Column {
 
     /// Returns the rows from `rows.start` to `rows.end`, sharing the bytes; clipped to the existing
     /// rows.
-    #[must_use]
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
         let end = rows.end.min(self.len());
         let start = rows.start.min(end);
@@ -125,7 +117,6 @@ impl Column {
 
     /// Returns all values as a typed slice, if `T` is their type, this machine is little-endian and
     /// the bytes are aligned. [`Column::value`] always works.
-    #[must_use]
     pub fn as_slice<T: NativeType>(&self) -> Option<&[T]> {
         let same = (self.dtype.kind, self.dtype.size) == T::TYPE;
         let native = cfg!(target_endian = "little");
@@ -133,7 +124,6 @@ impl Column {
     }
 
     /// Returns value `c` of row `i`; [`Value::Null`] past the end.
-    #[must_use]
     #[inline]
     pub fn value(&self, i: usize, c: usize) -> Value {
         let row = self.row(i);
@@ -145,14 +135,12 @@ impl Column {
 
     /// Returns value `c` of row `i` as a float, rounded if it is a large integer; `None` for text
     /// and past the end.
-    #[must_use]
     #[inline]
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
         self.value(i, c).as_f64()
     }
 
     /// Returns all values as floats, row by row: large integers are rounded, and text becomes NaN.
-    #[must_use]
     pub fn floats(&self) -> Vec<f64> {
         if let Some(values) = self.as_slice::<f64>() {
             return values.to_vec();
@@ -187,19 +175,16 @@ pub struct ColumnBuilder {
 
 impl ColumnBuilder {
     /// Creates an empty builder for rows of the type and width of `column`.
-    #[must_use]
     pub fn empty_like(column: &Column) -> Self {
         Self { like: column.slice(0..0), bytes: BytesMut::new() }
     }
 
     /// Returns the number of rows so far.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.like.stride
     }
 
     /// Returns whether there are no rows yet.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -301,7 +286,6 @@ fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
 
 impl Value {
     /// Decodes one little-endian value; text without its trailing zeros.
-    #[must_use]
     #[inline]
     pub fn decode(dtype: Dtype, bytes: &[u8]) -> Self {
         use DtypeKind as Kind;
@@ -320,7 +304,6 @@ impl Value {
     }
 
     /// Returns the value as a float, rounded if it is a large integer; `None` for text and null.
-    #[must_use]
     #[inline]
     #[expect(clippy::as_conversions, reason = "rounding a large integer is what is asked for")]
     pub const fn as_f64(&self) -> Option<f64> {

@@ -74,7 +74,6 @@ impl LevelReader {
 
 impl ExtraGeometry {
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -25,7 +25,6 @@ pub struct Extent {
 
 impl Extent {
     /// Returns the extent of no positions with this many axes.
-    #[must_use]
     pub fn new(axes: usize) -> Self {
         Self { low: vec![f64::INFINITY; axes], high: vec![f64::NEG_INFINITY; axes] }
     }
@@ -43,14 +42,12 @@ impl Extent {
     }
 
     /// Returns its lower and its upper corner; `None` without positions.
-    #[must_use]
     pub fn corners(&self) -> Option<[Vec<f64>; 2]> {
         let some = self.low.iter().chain(&self.high).all(|x| x.is_finite());
         some.then(|| [self.low.clone(), self.high.clone()])
     }
 
     /// Returns the corners of the smallest box around two boxes.
-    #[must_use]
     pub fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
         low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
         high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));

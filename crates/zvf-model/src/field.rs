@@ -43,7 +43,6 @@ pub struct Field {
 
 impl Field {
     /// Creates a column with this name and no further metadata.
-    #[must_use]
     pub fn new(name: impl Into<Arc<str>>, column: Column) -> Self {
         let (name, fill_is_absent) = (name.into(), false);
         Self { name, column, categories: None, unit: None, description: None, fill_is_absent }
@@ -56,7 +55,6 @@ impl Field {
     }
 
     /// Returns the same field with other rows.
-    #[must_use]
     pub fn with_column(&self, column: Column) -> Self {
         Self { column, ..self.clone() }
     }
@@ -84,7 +82,6 @@ pub struct Categories {
 
 impl Categories {
     /// Creates categories: code `k` means `values[k]`, and `missing` means a missing value.
-    #[must_use]
     pub fn new(values: Vec<Value>, missing: Option<i64>) -> Self {
         Self { values: values.into(), missing }
     }
@@ -95,13 +92,11 @@ impl Categories {
     }
 
     /// Returns the values of the codes, from 0.
-    #[must_use]
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
     /// Returns the code for missing values.
-    #[must_use]
     pub const fn missing_code(&self) -> Option<i64> {
         self.missing
     }

@@ -145,7 +145,6 @@ pub struct Loss(String);
 
 impl Loss {
     /// Describes a loss and its reason in words.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -216,7 +215,6 @@ pub struct Header {
 
 impl Header {
     /// Creates the header of a file with vertices of `kind` and nothing else.
-    #[must_use]
     pub const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
         Self {
             kind,
@@ -241,7 +239,6 @@ impl Header {
     }
 
     /// Creates the header of batches with the columns of this one.
-    #[must_use]
     pub fn from_batch(batch: &Batch, axes: Vec<String>) -> Self {
         let empty = |field: &Field| field.with_column(field.column.slice(0..0));
         let elements = batch.elements().map(|elements| ElementHeader {
@@ -264,7 +261,6 @@ impl Header {
     }
 
     /// Returns the unit, if all axes have the same one.
-    #[must_use]
     pub fn unit(&self) -> Option<&str> {
         let first = self.units.first()?.as_deref()?;
         self.units.iter().all(|unit| unit.as_deref() == Some(first)).then_some(first)

@@ -18,7 +18,7 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{ArrayAttributes as _, GroupsAttrs as Doc};
 use zvf_store::{Listing, Rows, Store};
 
-use crate::open::list_nodes;
+use crate::open::{list_nodes, refuse_stored};
 use crate::{LevelReader, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
@@ -67,7 +67,6 @@ pub enum Members {
 
 impl Members {
     /// Returns whether `object` is one of them.
-    #[must_use]
     pub fn contains(&self, object: ObjectId) -> bool {
         match self {
             Self::Ids(ids) => ids.contains(&object),
@@ -77,7 +76,6 @@ impl Members {
 
     /// Returns the number of members, with repetitions; a `u64`, because a range of a few bytes can
     /// contain more than memory holds.
-    #[must_use]
     pub fn len(&self) -> u64 {
         match self {
             Self::Ids(ids) => to_u64(ids.len()),
@@ -87,7 +85,6 @@ impl Members {
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -105,7 +102,10 @@ impl LevelReader {
         if node.lacks("groups") {
             return Ok(None);
         }
-        node.rows("groups").await?.map(Groups::new).transpose()
+        match node.rows("groups").await? {
+            Some(rows) => Groups::new(rows).map(Some),
+            None => refuse_stored(node, "groups").await.map(|()| None),
+        }
     }
 
     /// Returns the attribute of groups called `name`, by group; `None` if there is none.
@@ -152,20 +152,17 @@ impl Groups {
     }
 
     /// Returns the number of groups; a `u64`, because they are not in memory.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.doc.num_groups
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the name of group `group`: its own, or one derived from its number; `None` past the
     /// last.
-    #[must_use]
     pub fn name(&self, group: u64) -> Option<String> {
         let group = usize::try_from(group).ok().filter(|_| group < self.len())?;
         Some(self.doc.name(group))
@@ -173,7 +170,6 @@ impl Groups {
 
     /// Returns the first group called `name`; `group_<g>` is group g, unless that group has its own
     /// name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<u64> {
         let named = self.doc.names.as_deref().unwrap_or_default();
         let listed = named.iter().position(|other| other == name).map(to_u64);

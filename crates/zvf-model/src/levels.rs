@@ -134,7 +134,6 @@ impl LevelReader {
 impl LevelLinks {
     /// Returns the family that contains the links: of this level, or of the other one if only that
     /// exists.
-    #[must_use]
     pub fn family(&self) -> &LinkFamily {
         &self.family
     }

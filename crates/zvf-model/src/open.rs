@@ -79,9 +79,16 @@ pub(crate) async fn refuse_stored(node: &LevelNode, path: &str) -> Result<()> {
     if stored.is_empty() {
         return Ok(());
     }
-    let expected = "the document of each stored attribute";
+    let expected = "the document of what is stored";
     let error = Error::new(Class::NotFound, "zarr.json", expected, "nothing");
     Err(error.at_key(node.path().join(path)?))
+}
+
+/// Refuses what is stored at `path` without a document, where the level names `array`: others cost
+/// no listing.
+pub(crate) async fn refuse_lost(node: &LevelNode, array: &str, path: &str) -> Result<()> {
+    let is_named = node.meta().arrays_present.iter().any(|present| present == array);
+    if is_named { refuse_stored(node, path).await } else { Ok(()) }
 }
 
 /// Receives a fault, and returns whether to continue as if there were none.
@@ -390,7 +397,7 @@ pub fn older_rows(policy: LinkPolicy, dtype: Dtype) -> Result<(LinkPolicy, RowSh
 }
 
 /// Returns the type of the numbers in a row of links.
-pub(crate) fn link_integer(dtype: Dtype) -> Result<LinkInteger> {
+fn link_integer(dtype: Dtype) -> Result<LinkInteger> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         let (what, expected) = ("dtype of links", "little-endian integers");

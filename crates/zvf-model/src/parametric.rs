@@ -83,7 +83,6 @@ impl Parametric {
     }
 
     /// Returns the types that the store declares.
-    #[must_use]
     pub fn types(&self) -> &ParametricTypes {
         &self.types
     }

@@ -104,45 +104,38 @@ impl RowAttribute {
     }
 
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Returns the type of a value.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.array.dtype()
     }
 
     /// Returns the number of values per row.
-    #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
     /// Returns whether the writer states that the values follow from other arrays, so that a copy
     /// in another store or format has no use.
-    #[must_use]
     pub fn is_derived(&self) -> bool {
         self.inner.is_derived
     }
 
     /// Returns the number of stored rows, including absent ones; a `u64`, because they are not in
     /// memory.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.array.len()
     }
 
     /// Returns whether there are no stored rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns `column` with the metadata of the attribute.
-    #[must_use]
     pub fn field(&self, column: Column) -> Field {
         let OpenedRows { name, unit, description, .. } = &*self.inner;
         let (unit, description) = (unit.clone(), description.clone());
@@ -229,38 +222,32 @@ impl RowAttribute {
 
 impl RowValues {
     /// Creates values from `column`. `absent` lists the rows without a value, in ascending order.
-    #[must_use]
     pub const fn new(column: Column, absent: Vec<usize>) -> Self {
         Self { column, absent }
     }
 
     /// Returns the stored values: absent rows contain the fill value.
-    #[must_use]
     pub const fn column(&self) -> &Column {
         &self.column
     }
 
     /// Returns the rows that are absent, ascending.
-    #[must_use]
     pub fn absent_rows(&self) -> &[usize] {
         &self.absent
     }
 
     /// Returns whether row `i` has values.
-    #[must_use]
     pub fn is_present(&self, i: usize) -> bool {
         i < self.column.len() && self.absent.binary_search(&i).is_err()
     }
 
     /// Returns value `c` of row `i`; [`Value::Null`] if it is absent.
-    #[must_use]
     pub fn value(&self, i: usize, c: usize) -> Value {
         if self.is_present(i) { self.column.value(i, c) } else { Value::Null }
     }
 }
 
 /// Returns whether every item of a row is the fill value; all NaN values are equal.
-#[must_use]
 pub fn is_fill_row(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
     let nan = |item: &[u8]| is_nan(dtype, item);
     row.chunks_exact(fill.len().max(1)).all(|item| item == fill || (nan(fill) && nan(item)))

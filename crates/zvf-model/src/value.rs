@@ -38,7 +38,6 @@ pub enum Value {
 
 impl Value {
     /// Compares this value with `other`; `None` if they are not comparable.
-    #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => Some(a.cmp(b)),
@@ -53,7 +52,6 @@ impl Value {
     }
 
     /// Returns a whole number; `None` for other values.
-    #[must_use]
     pub fn as_i128(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some((*n).into()),

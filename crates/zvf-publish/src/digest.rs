@@ -14,7 +14,6 @@ use twox_hash::XxHash64;
 /// ```
 /// assert_eq!(zvf_publish::hash_bytes(b""), 0xef46_db37_51d8_e999);
 /// ```
-#[must_use]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     XxHash64::oneshot(0, bytes)
 }

@@ -78,7 +78,6 @@ pub enum Call {
 
 impl Disk {
     /// Returns a disk that records calls, and does not wait for the hardware.
-    #[must_use]
     pub fn with_recording() -> Self {
         Self { record: Some(Arc::default()), ..Self::default() }
     }
@@ -116,7 +115,6 @@ impl Disk {
     }
 
     /// Returns the number of calls so far of a failing disk.
-    #[must_use]
     pub fn call_count(&self) -> usize {
         self.failing.as_ref().map_or(0, |failing| failing.calls.load(Ordering::SeqCst))
     }
@@ -141,7 +139,6 @@ impl Disk {
     }
 
     /// Returns the calls so far.
-    #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.log().map_or_else(Vec::new, |calls| calls.clone())
     }

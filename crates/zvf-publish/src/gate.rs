@@ -28,7 +28,6 @@ pub struct CommitGate(Arc<AtomicU8>);
 impl CommitGate {
     /// Requests that nothing more is published; returns `false` if something is being or was
     /// published.
-    #[must_use]
     pub fn stop(&self) -> bool {
         match self.0.compare_exchange(OPEN, STOPPED, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
@@ -70,7 +69,6 @@ impl CommitGate {
     }
 
     /// Returns whether something is being or was published.
-    #[must_use]
     pub fn is_entered(&self) -> bool {
         self.0.load(Ordering::SeqCst) == COMMITTING
     }

@@ -59,19 +59,16 @@ impl TargetIdentity {
     }
 
     /// Returns whether both are the same folder or file, changed or not.
-    #[must_use]
     pub fn is_same_node(&self, other: &Self) -> bool {
         self.node == other.node
     }
 
     /// Returns whether this folder or file, changed or not, is the one at `path`.
-    #[must_use]
     pub fn is_at(&self, path: &Path) -> bool {
         node(path).is_ok_and(|found| found == self.node)
     }
 
     /// Returns whether this folder or file has this device and inode.
-    #[must_use]
     pub fn is_node(&self, device: u64, inode: u64) -> bool {
         self.node == (device, inode)
     }

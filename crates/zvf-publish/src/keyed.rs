@@ -47,25 +47,21 @@ pub struct KeyedFolder {
 
 impl KeyedFolder {
     /// Creates a view of the folder `root`, which need not exist.
-    #[must_use]
     pub const fn new(disk: Disk, root: PathBuf) -> Self {
         Self { disk, root }
     }
 
     /// Returns its path.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns the disk that it changes.
-    #[must_use]
     pub const fn disk(&self) -> &Disk {
         &self.disk
     }
 
     /// Returns the path of a file.
-    #[must_use]
     pub fn path(&self, key: &str) -> PathBuf {
         self.root.join(key)
     }
@@ -331,7 +327,6 @@ pub struct PreparedFile {
 
 impl PreparedFile {
     /// Returns its key.
-    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }

@@ -78,13 +78,11 @@ impl FileLock {
     }
 
     /// Returns whether an owner file is used because the file system has no locks.
-    #[must_use]
     pub fn is_by_file(&self) -> bool {
         matches!(self.held, Held::Owner(_))
     }
 
     /// Returns whether the lock at `path` is held. Nothing is changed.
-    #[must_use]
     pub fn is_held(disk: &Disk, path: &Path) -> bool {
         match File::open(path) {
             Ok(file) => match disk.try_lock(&file, true) {
@@ -102,7 +100,6 @@ impl FileLock {
 
 /// Returns whether a process may need `path`, under which it writes an owner file before the file
 /// gets its name; `None` for other files.
-#[must_use]
 pub fn is_new_owner_in_use(path: &Path) -> Option<bool> {
     let name = path.file_name()?.as_encoded_bytes();
     let is_dead = || fs::read_to_string(path).is_ok_and(|record| is_dead(&record));

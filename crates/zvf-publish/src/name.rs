@@ -40,7 +40,6 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
 /// let long = hidden_sibling(&Path::new("/data").join("a".repeat(250)), "build-0123456789abcdef");
 /// assert!(long.expect("a name").file_name().expect("a name").len() <= 255);
 /// ```
-#[must_use]
 pub fn hidden_sibling(target: &Path, word: &str) -> Option<PathBuf> {
     let mut name = hidden_stem(target.file_name()?);
     name.push(".zvf-");

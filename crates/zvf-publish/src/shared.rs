@@ -86,7 +86,6 @@ impl SharedStagingDir {
     }
 
     /// Returns the path of the folder until it is published.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.store.root().to_owned()
     }

@@ -62,7 +62,6 @@ pub struct StagingOptions {
 
 impl StagingOptions {
     /// Returns the options for a new folder with `marker`, synced, without replacing.
-    #[must_use]
     pub fn new(marker: &'static str) -> Self {
         Self {
             marker,
@@ -156,7 +155,6 @@ impl StagingDir {
     }
 
     /// Returns the path of the folder until it is published.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.store
     }
@@ -167,13 +165,11 @@ impl StagingDir {
     }
 
     /// Returns the identity of the target to be replaced, at the beginning.
-    #[must_use]
     pub const fn identity(&self) -> Option<&TargetIdentity> {
         self.identity.as_ref()
     }
 
     /// Returns whether it is added to an existing folder, whose other files stay in place.
-    #[must_use]
     pub const fn is_addition(&self) -> bool {
         self.options.adds && self.identity.is_some()
     }
@@ -347,7 +343,6 @@ impl StagingDir {
     }
 
     /// Returns whether the folder was renamed to the target.
-    #[must_use]
     pub fn is_published(&self) -> bool {
         self.done.load(Ordering::SeqCst) && self.lock.target().join(self.options.marker).exists()
     }
@@ -491,7 +486,6 @@ impl ScratchDir {
     }
 
     /// Returns its path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -68,19 +68,16 @@ impl TargetLock {
     }
 
     /// Returns the target, with its directory resolved.
-    #[must_use]
     pub fn target(&self) -> &Path {
         &self.0.target
     }
 
     /// Returns whether an owner file is used, because the file system has no locks.
-    #[must_use]
     pub fn is_by_file(&self) -> bool {
         self.0.lock.as_ref().is_some_and(FileLock::is_by_file)
     }
 
     /// Returns whether this is the lock of `target`.
-    #[must_use]
     pub fn is_of(&self, target: &Path) -> bool {
         resolve_target(target).is_ok_and(|target| target == self.0.target)
     }

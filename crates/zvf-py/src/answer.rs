@@ -143,7 +143,7 @@ impl Answer {
 }
 
 /// Returns a record batch as a stream of one.
-pub(crate) fn stream_of<'py>(
+fn stream_of<'py>(
     py: Python<'py>,
     batch: arrow_array::RecordBatch,
     requested_schema: Option<Bound<'py, PyCapsule>>,

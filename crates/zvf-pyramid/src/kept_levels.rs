@@ -96,7 +96,6 @@ async fn build_in_scratch_store(
 /// assert!(belongs_to_levels("1/vertices/c/0/0") && belongs_to_levels("0/links/+1/zarr.json"));
 /// assert!(!belongs_to_levels("0/vertices/c/0/0") && !belongs_to_levels("0/links/zarr.json"));
 /// ```
-#[must_use]
 pub fn belongs_to_levels(path: &str) -> bool {
     Key::root().join(path).is_ok_and(|key| levels::is_replaced(&key))
 }

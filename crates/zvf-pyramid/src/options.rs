@@ -115,7 +115,6 @@ pub struct RowsHook(Arc<dyn Fn(u64) + Send + Sync>);
 
 impl RowsHook {
     /// Returns a hook that calls `on_rows` on the thread that builds the level.
-    #[must_use]
     pub fn new(on_rows: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(on_rows))
     }
@@ -191,7 +190,6 @@ impl Options {
     /// let options = Options { memory: 64 << 20, ..Options::default() };
     /// assert!(options.limit_reading(Default::default()).budget_bytes < 64 << 20);
     /// ```
-    #[must_use]
     pub fn limit_reading(&self, usual: OpenOptions) -> OpenOptions {
         let budget = (self.memory / 4).max(MIN_READ_BYTES).min(usual.budget_bytes);
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }

@@ -170,7 +170,6 @@ impl PyramidPlan {
 
     /// Returns the steps as far as they are known before the build: the number of levels is then an
     /// estimate, too. Steps are sorted by level, then by kind.
-    #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let (mut steps, mut below, mut level) = (Vec::new(), self.sizes(), 1);
         while let Some(next) = self.level(level, &below) {
@@ -201,7 +200,6 @@ impl PyramidPlan {
     }
 
     /// Returns the vertices that level 0 shows.
-    #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.all.vertices
     }

@@ -37,7 +37,7 @@ impl Root {
     }
 
     /// Returns the bin size of level 0.
-    pub(crate) fn base_bin(&self) -> &[f64] {
+    fn base_bin(&self) -> &[f64] {
         self.document.zarr_vectors.base_bin_shape()
     }
 

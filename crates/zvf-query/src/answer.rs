@@ -95,7 +95,6 @@ impl AttributeStatistics {
     }
 
     /// Returns one summary of all values, whatever their component.
-    #[must_use]
     pub fn total(&self) -> Summary {
         let mut total = Summary::default();
         self.components.iter().for_each(|component| total.merge(component));
@@ -127,7 +126,6 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the mean; `None` for text, and without values. True counts as 1.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0 && !self.is_text).then_some(self.mean)
     }

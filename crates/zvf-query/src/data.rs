@@ -88,7 +88,7 @@ pub(crate) mod numbers {
 }
 
 /// The form of a [`HalfSpace`].
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HalfSpaceData {
     #[serde(with = "numbers")]
@@ -136,7 +136,7 @@ impl TryFrom<Form> for Region {
 }
 
 /// The form of a [`Predicate`]: its text, if parsing that gives the same condition, or a tree.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a condition as a text or as a tree")]
 pub(crate) enum ConditionData {
     Text(String),
@@ -144,7 +144,7 @@ pub(crate) enum ConditionData {
 }
 
 /// A condition that was built in code.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Tree {
     Compare { column: ColumnRef, comparison: Comparison, value: ValueData },
@@ -213,7 +213,7 @@ impl From<Tree> for Predicate {
 }
 
 /// A value in its form.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct ValueData(#[serde(with = "ValueForm")] Value);
 
 /// The form of a [`Value`].
@@ -229,7 +229,7 @@ enum ValueForm {
 }
 
 /// The form of an `f64`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number, \"inf\", \"-inf\" or \"nan\"")]
 pub(crate) enum Number {
     Finite(f64),
@@ -237,7 +237,7 @@ pub(crate) enum Number {
 }
 
 /// The numbers that JSON does not have.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum NotFinite {
     #[serde(rename = "inf")]
     Infinity,

@@ -87,7 +87,7 @@ impl LevelCache {
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<AttributeReader> {
-        if let Some(found) = self.vertex_attribute(name, near).await? {
+        if let Some(found) = self.level.listed_attribute(name, near).await? {
             return Ok(found);
         }
         let mut error = unknown_column_error("vertex", name, &self.names().await?);

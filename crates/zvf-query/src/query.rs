@@ -123,7 +123,6 @@ pub const LOCATION_FIELD: &str = "zvf.place";
 
 impl Query {
     /// Selects everything, at full resolution.
-    #[must_use]
     pub fn all() -> Self {
         Self::default()
     }
@@ -356,7 +355,6 @@ impl Query {
     }
 
     /// Returns the mode for a kind of geometry: the one that was set, or the default of the kind.
-    #[must_use]
     pub fn mode_for(&self, kind: Kind) -> Mode {
         self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })
     }

@@ -37,13 +37,11 @@ type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<LevelCache>>;
 
 impl Reader {
     /// Creates a reader of `store`. Nothing is read yet.
-    #[must_use]
     pub fn new(store: Store) -> Self {
         Self { store, levels: Arc::default() }
     }
 
     /// Returns the store.
-    #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }

@@ -15,7 +15,7 @@ use crate::size::Size;
 use crate::view::{cross, dot, sub};
 
 /// The thing drawn at a pixel.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Pixel {
     pub(crate) near: f32, // depth; -inf where nothing is drawn
     pub(crate) ink: Ink,
@@ -23,7 +23,6 @@ pub(crate) struct Pixel {
 }
 
 /// A picture under construction.
-#[derive(Debug)]
 pub(crate) struct Canvas {
     size: Size,
     pixels: Vec<Pixel>, // row by row from the top

@@ -11,7 +11,7 @@ use crate::colour::{PLAIN, Rgb, UNKNOWN, direction_colour, identity_colour, text
 use crate::view::{Camera, sub};
 
 /// A number or a colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ink(u32);
 
 impl Ink {
@@ -37,14 +37,13 @@ impl Ink {
 }
 
 /// Which of the two a picture has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Meaning {
     Numbers,
     Colours,
 }
 
 /// The resolved source of the colour.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tint {
     Plain,
     Object,
@@ -67,7 +66,6 @@ impl Tint {
 }
 
 /// The inks of one batch.
-#[derive(Debug)]
 pub(crate) enum Inks {
     /// One for all vertices.
     One(Ink),

@@ -8,7 +8,6 @@ use crate::size::Size;
 use crate::view::Camera;
 
 /// The words of a legend: the names of the drawn axes, and their unit.
-#[derive(Debug)]
 pub(crate) struct Captions<'a> {
     pub(crate) axes: [Option<String>; 3],
     pub(crate) unit: Option<&'a str>,

@@ -15,7 +15,6 @@ use crate::ink::{Inks, Meaning, Tint};
 use crate::view::Camera;
 
 /// Draws batches.
-#[derive(Debug)]
 pub(crate) struct Painter {
     pub(crate) canvas: Canvas,
     pub(crate) camera: Camera,
@@ -28,7 +27,7 @@ pub(crate) struct Painter {
 }
 
 /// What was drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Drawn {
     pub(crate) points: u64,
     pub(crate) lines: u64,

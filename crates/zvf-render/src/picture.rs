@@ -91,45 +91,38 @@ impl Picture {
     }
 
     /// Returns the size.
-    #[must_use]
     pub const fn size(&self) -> Size {
         self.size
     }
 
     /// Returns the numbers at the two ends of the colour map, if an attribute or the depth
     /// determines the colour and is visible. Depths are in pixels.
-    #[must_use]
     pub const fn range(&self) -> Option<[f64; 2]> {
         self.range
     }
 
     /// Returns the number of drawn points.
-    #[must_use]
     pub const fn points(&self) -> u64 {
         self.drawn.points
     }
 
     /// Returns the number of drawn lines: edges, and segments of polylines.
-    #[must_use]
     pub const fn lines(&self) -> u64 {
         self.drawn.lines
     }
 
     /// Returns the number of drawn faces.
-    #[must_use]
     pub const fn faces(&self) -> u64 {
         self.drawn.faces
     }
 
     /// Returns the number of vertices without a finite position: they and their elements are not
     /// drawn.
-    #[must_use]
     pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
     }
 
     /// Returns red, green, blue and opacity of the pixel in a column from the left and a row from the top.
-    #[must_use]
     pub fn pixel(&self, column: u32, row: u32) -> Option<[u8; 4]> {
         if column >= self.size.width || row >= self.size.height {
             return None;

@@ -32,7 +32,6 @@ use crate::change::Change;
 use crate::documents::{Documents, attributes, text};
 
 /// The result for a finding.
-#[derive(Debug)]
 pub(crate) enum Repair {
     /// A document is changed.
     Document,

@@ -10,7 +10,7 @@ use zvf_store::Store;
 use crate::change::Change;
 
 /// The changed documents, by node.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Documents {
     changed: BTreeMap<String, (Node, Change)>, // the new form, and what changes without it
 }

@@ -73,7 +73,6 @@ impl RepairPlace {
     }
 
     /// Returns the name of the store at `address`, even if it is read-only.
-    #[must_use]
     pub fn name_of(address: &str) -> String {
         match address.split_once("://") {
             Some((scheme, path)) if scheme != "file" => {

@@ -38,7 +38,6 @@ pub struct Plan {
 
 impl Plan {
     /// Returns whether there is nothing to do.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

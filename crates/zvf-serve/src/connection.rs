@@ -12,7 +12,6 @@ pub(crate) struct ConnectionTable {
 }
 
 /// A counted connection, until it is dropped.
-#[derive(Debug)]
 pub(crate) struct CountedConnection {
     table: Arc<ConnectionTable>,
     peer: IpAddr,
@@ -56,7 +55,6 @@ impl Drop for CountedConnection {
 pub(crate) struct InProgress(Arc<AtomicU64>);
 
 /// One request in progress, until it is dropped.
-#[derive(Debug)]
 pub(crate) struct RequestInProgress(Arc<AtomicU64>);
 
 impl InProgress {

@@ -123,7 +123,9 @@ pub(crate) fn is_known(request: &HeaderMap, etag: &str) -> bool {
 fn names_version(request: &HeaderMap, header: &HeaderName, etag: &str) -> bool {
     let lists = request.get_all(header).iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
-    tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
+    // A weak tag is enough to keep a copy, but not for a condition.
+    let weak = if header == IF_NONE_MATCH { "W/" } else { "" };
+    tags.any(|tag| tag == "*" || tag.trim_start_matches(weak) == etag)
 }
 
 /// Decides whether a file is sent whole, in part or not at all.

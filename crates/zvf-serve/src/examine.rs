@@ -8,7 +8,6 @@ use crate::target::{check_key, parse_fields, parse_path};
 
 /// Returns the segments of the path of a request, if the server would accept it.
 #[doc(hidden)]
-#[must_use]
 pub fn examine_request(bytes: &[u8]) -> Option<Vec<String>> {
     let limits = Limits::default();
     let target = Uri::try_from(bytes.split(|byte| *byte == b' ').nth(1)?).ok()?;
@@ -23,7 +22,6 @@ pub fn examine_request(bytes: &[u8]) -> Option<Vec<String>> {
 
 /// Returns whether a body is a query that the server would run.
 #[doc(hidden)]
-#[must_use]
 pub fn examine_body(bytes: &[u8]) -> bool {
     let limits = Limits::default();
     let fields = parse_body(bytes).ok().filter(|fields| fields.len() <= limits.max_query_fields);

@@ -26,7 +26,7 @@ pub(crate) struct LocalRoot {
 }
 
 /// An open file with its version.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LocalFile {
     file: Arc<File>,
     pub(crate) len: u64,

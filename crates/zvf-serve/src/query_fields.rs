@@ -12,6 +12,10 @@
 //! Numbers are parsed by type and must be finite; unknown fields are refused, so that a misspelt filter is not silently
 //! ignored.
 
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 use zvf::question;
 use zvf::region::{HalfSpace, Region};
 use zvf::{Bounds, Kind, LevelRule, Mode, ObjectId, Order, Query, UnknownIds};
@@ -91,17 +95,21 @@ pub(crate) fn parse_query(
 /// Returns the fields of a body: a JSON object whose values are texts, numbers or lists of them.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
     let wrong = |message: String| Refusal::bad_request(message);
-    let document: serde_json::Value = serde_json::from_slice(body)
-        .map_err(|error| wrong(format!("the body is not JSON: {error}")))?;
-    let serde_json::Value::Object(fields) = document else {
-        return Err(wrong("the body is not a JSON object".to_owned()));
-    };
+    let Members(fields) = serde_json::from_slice(body)
+        .map_err(|error| wrong(format!("the body is not a JSON object: {error}")))?;
     let mut all = Vec::with_capacity(fields.len());
     for (name, value) in fields {
+        if name == "half_space"
+            && let Some(spaces) = value.as_array().filter(|list| list.iter().all(Value::is_string))
+        {
+            let text = |space: &Value| space.as_str().map(str::to_owned);
+            all.extend(spaces.iter().filter_map(text).map(|space| (name.clone(), space)));
+            continue;
+        }
         let text = match &value {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Number(number) => number.to_string(),
-            serde_json::Value::Array(items) => {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Array(items) => {
                 let words: Option<Vec<String>> = items.iter().map(word_from_json).collect();
                 words.ok_or_else(|| wrong(format!("{name}: expected texts or numbers")))?.join(",")
             }
@@ -112,10 +120,37 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> 
     Ok(all)
 }
 
-fn word_from_json(value: &serde_json::Value) -> Option<String> {
+/// The members of a JSON object in order, also those that are given twice.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
+}
+
+fn word_from_json(value: &Value) -> Option<String> {
     match value {
-        serde_json::Value::String(text) => Some(text.clone()),
-        serde_json::Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
 }
@@ -259,9 +294,13 @@ mod tests {
 
     #[test]
     fn bodies_have_the_same_fields() {
-        let fields = parse_body(br#"{"objects": [1, 2], "limit": 3, "where": "a > 1"}"#).unwrap();
-        let expected = [("objects", "1,2"), ("limit", "3"), ("where", "a > 1")];
-        assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let spaces = r#""half_space": ["1,0:4", "0,1:4"], "objects": [1, 2]"#;
+        let body = format!(r#"{{{spaces}, "limit": 3, "where": "a", "where": "b"}}"#);
+        let fields = parse_body(body.as_bytes()).unwrap();
+        let fields: Vec<String> =
+            fields.iter().map(|(name, value)| name.clone() + "=" + value).collect();
+        let expected = "half_space=1,0:4 half_space=0,1:4 objects=1,2 limit=3 where=a where=b";
+        assert_eq!(fields.join(" "), expected);
         for body in ["", "[]", "{", r#"{"a": null}"#, r#"{"a": [[1]]}"#] {
             assert!(parse_body(body.as_bytes()).is_err(), "{body}");
         }

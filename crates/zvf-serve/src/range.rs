@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The requested part of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Ranged {
     /// The whole file: there is no such header, or its unit is not bytes.
     Whole,

@@ -9,7 +9,7 @@ use serde_json::json;
 use zvf::format::Class;
 
 /// Why a request is refused.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     class: String,

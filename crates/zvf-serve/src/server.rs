@@ -196,26 +196,22 @@ impl Server {
     }
 
     /// Returns the bound address.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the address for a browser on this machine, without a slash at its end.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", shown(self.address))
     }
 
     /// Returns the names of the stores.
-    #[must_use]
     pub fn store_names(&self) -> Vec<&str> {
         self.state.stores.iter().map(|store| store.name.as_str()).collect()
     }
 
     /// Returns the document that the command prints with `--json` once the server listens: its address and those of the
     /// stores.
-    #[must_use]
     pub fn describe(&self) -> serde_json::Value {
         let mut stores: Vec<_> =
             self.state.stores.iter().map(|store| crate::api::describe(store)).collect();

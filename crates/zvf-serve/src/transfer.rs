@@ -226,7 +226,7 @@ fn refuse_unencodable(error: zvf::Error) -> Refusal {
 }
 
 /// The encoded bytes that were not sent yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl SharedBuffer {

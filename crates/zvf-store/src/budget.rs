@@ -45,7 +45,6 @@ pub struct Budget {
 impl Budget {
     /// Returns the limits that `options` set: the part of the budget that the cache leaves, and at
     /// least one request.
-    #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
         let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
         let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
@@ -78,13 +77,11 @@ impl Budget {
     }
 
     /// Returns the largest single request.
-    #[must_use]
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
     /// Returns the number of bytes that could be reserved now without waiting.
-    #[must_use]
     pub fn free_bytes(&self) -> u64 {
         (to_u64(self.bytes.available_permits()) * PERMIT_BYTES).min(self.max_bytes)
     }
@@ -105,7 +102,6 @@ impl Budget {
     }
 
     /// Returns whether only a budget prevented a read: a larger one may allow it.
-    #[must_use]
     pub fn is_refusal(error: &Error) -> bool {
         error.class() == Class::LimitExceeded && error.what() == Some(ONE_READ)
     }

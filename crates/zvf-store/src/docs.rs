@@ -72,7 +72,7 @@ pub(crate) struct CachedDoc {
 
 /// The fingerprint of a text: its length and a checksum. Texts may be long. A cryptographic hash is
 /// not needed, because nobody gains from a forged text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fingerprint {
     len: usize,
     sum: u32,

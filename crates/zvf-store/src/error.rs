@@ -62,7 +62,7 @@ pub(crate) fn length_error(expected: u64, found: u64) -> Error {
 }
 
 /// The fault that a backend reported.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum BackendAnswer {
     /// An HTTP status.
     Status(u16),

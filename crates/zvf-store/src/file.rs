@@ -67,7 +67,6 @@ impl RangedFile {
     }
 
     /// Returns a file in memory.
-    #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(Body::Resident {
             whole: bytes,
@@ -173,7 +172,6 @@ impl RangedFile {
     }
 
     /// Returns the length in bytes; a `u64`, because the file need not fit in memory.
-    #[must_use]
     pub fn len(&self) -> u64 {
         match &self.0 {
             Body::Resident { whole, .. } => to_u64(whole.len()),
@@ -182,13 +180,11 @@ impl RangedFile {
     }
 
     /// Returns whether the file is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns all bytes without a copy, if the file is in memory or mapped.
-    #[must_use]
     pub const fn resident_bytes(&self) -> Option<&Bytes> {
         match &self.0 {
             Body::Resident { whole, .. } => Some(whole),
@@ -272,7 +268,6 @@ impl RangedFile {
     }
 
     /// Returns counts of the requests so far; zero for a file in memory or mapped.
-    #[must_use]
     pub fn io_stats(&self) -> IoStats {
         match &self.0 {
             Body::Source { source, .. } => source.stats(),

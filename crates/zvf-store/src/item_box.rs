@@ -20,14 +20,12 @@ impl ItemBox {
     }
 
     /// Returns the number of items; saturates at `u64::MAX`.
-    #[must_use]
     pub fn items(&self) -> u64 {
         let extents = self.axes().map(|(start, stop)| stop - start);
         extents.fold(1, u64::saturating_mul)
     }
 
     /// Returns the intersection; empty, not negative, if there are no common items.
-    #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let start: Vec<u64> = self.axes().zip(other.axes()).map(|(a, b)| a.0.max(b.0)).collect();
         let stop = self.axes().zip(other.axes()).zip(&start);
@@ -36,19 +34,16 @@ impl ItemBox {
     }
 
     /// Returns the box of all items of an array.
-    #[must_use]
     pub fn whole(shape: &[u64]) -> Self {
         Self { start: vec![0; shape.len()], stop: shape.to_vec() }
     }
 
     /// Returns the part inside of an array.
-    #[must_use]
     pub fn clamp_to(&self, shape: &[u64]) -> Self {
         self.intersection(&Self::whole(shape))
     }
 
     /// Returns whether the box lies inside an array of this shape.
-    #[must_use]
     pub fn is_inside(&self, shape: &[u64]) -> bool {
         let mut axes = self.axes().zip(shape);
         self.start.len() == shape.len()
@@ -56,13 +51,11 @@ impl ItemBox {
     }
 
     /// Returns whether they intersect.
-    #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.intersection(other).items() > 0
     }
 
     /// Returns whether it contains `other`.
-    #[must_use]
     pub fn holds(&self, other: &Self) -> bool {
         self.intersection(other) == *other
     }

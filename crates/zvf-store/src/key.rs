@@ -35,7 +35,6 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// Returns the root of the store.
-    #[must_use]
     pub fn root() -> Self {
         Self(Arc::from(""))
     }
@@ -51,19 +50,16 @@ impl Key {
     }
 
     /// Returns the last segment; `None` for the root.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.segments().last()
     }
 
     /// Returns whether this is the root.
-    #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the path, without a leading or trailing slash.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,7 +83,6 @@ impl fmt::Debug for Key {
 /// ```
 /// assert!(zvf_store::is_partial_file("c.0.0123456789abcdef0123456789abcdef.partial"));
 /// ```
-#[must_use]
 pub fn is_partial_file(name: &str) -> bool {
     let random = name.strip_suffix(".partial").and_then(|rest| rest.rsplit_once('.'));
     let is_hex = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

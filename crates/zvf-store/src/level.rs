@@ -60,33 +60,28 @@ impl LevelNode {
     }
 
     /// Returns its number; 0 is the full data.
-    #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> &Key {
         &self.nodes.base
     }
 
     /// Returns its document.
-    #[must_use]
     pub fn meta(&self) -> &LevelDoc {
         &self.meta
     }
 
     /// Returns the number of components of its chunk keys: one per axis, and one more if keys have
     /// a leading axis, as in levels that are binned by an attribute or chunked by group.
-    #[must_use]
     pub fn key_rank(&self) -> usize {
         self.nodes.rank
     }
 
     /// Returns whether the level states that it has no `name`, for a backend that cannot list. The
     /// statement ends with the first edit of the store.
-    #[must_use]
     pub fn lacks(&self, name: &str) -> bool {
         !self.nodes.opened.shared.source.can_list()
             && self.stated_absent().any(|absent| absent == name)

@@ -92,19 +92,16 @@ impl LoneArray {
     }
 
     /// Returns the document.
-    #[must_use]
     pub fn document(&self) -> &ArrayDoc {
         &self.0.doc
     }
 
     /// Returns the type of a returned item: never big-endian.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.0.dtype
     }
 
     /// Returns the fill value.
-    #[must_use]
     pub fn fill(&self) -> &[u8] {
         &self.0.fill
     }

@@ -99,7 +99,7 @@ impl fmt::Display for Notice {
             Self::HoldsNowhere { condition, why } => write!(f, "{condition} is never true: {why}"),
             Self::JournalNotRead => f.write_str(
                 "the journal of this store cannot be read: commits that are not yet applied are \
-                 missing",
+                 missing, and one that is applied meanwhile may be read in part",
             ),
             Self::NoFileLocks => {
                 f.write_str("the file system has no locks: a lock file next to the store was used")

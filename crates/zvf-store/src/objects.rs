@@ -59,7 +59,6 @@ pub struct SeenVersion(ObjectMeta);
 
 impl Objects {
     /// Returns the objects below `prefix` of `store`.
-    #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &Path, options: &OpenOptions) -> Self {
         let backend = Backend::from_caller(store, prefix.clone(), options);
         Self { remote: Remote::new(backend, Budget::new(options), options), until: None }

@@ -104,13 +104,11 @@ impl Store {
 
     /// Returns whether the store is one file: a pack is read like a store, but has no separate
     /// objects.
-    #[must_use]
     pub fn is_packed(&self) -> bool {
         matches!(self.shared_state().source, Origin::Pack(_))
     }
 
     /// Returns the local file that `address` names, if its name is that of a packed store.
-    #[must_use]
     pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {
         match Address::parse(address) {
             Ok(place @ Address::Directory(_)) if place.is_pack() => match place {
@@ -133,7 +131,6 @@ impl Store {
 
     /// Returns whether reads go through the object-store interface and may wait for a network,
     /// which requires a tokio runtime. Reads of local files do not.
-    #[must_use]
     pub fn is_remote(&self) -> bool {
         self.shared_state().source.is_remote()
     }
@@ -328,31 +325,26 @@ impl Store {
     }
 
     /// Returns the root document.
-    #[must_use]
     pub fn root(&self) -> &Root {
         &self.shared_state().root
     }
 
     /// Returns the root document as stored.
-    #[must_use]
     pub fn root_json(&self) -> Bytes {
         self.shared_state().docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
     /// Returns the format version that the store states.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.shared_state().root.zarr_vectors.zv_version
     }
 
     /// Returns the layout family of that version.
-    #[must_use]
     pub fn family(&self) -> LayoutFamily {
         self.shared_state().family
     }
 
     /// Returns the levels that the root document lists, ascending.
-    #[must_use]
     pub fn level_numbers(&self) -> Vec<u32> {
         let datasets = self.shared_state().root.multiscale().map(|block| block.datasets.as_slice());
         let mut numbers: Vec<u32> = datasets
@@ -396,13 +388,11 @@ impl Store {
 
     /// Returns whether the backend can list names. Plain HTTP cannot: there,
     /// [`Nodes::entries`](crate::Nodes::entries) and similar calls fail.
-    #[must_use]
     pub fn can_list(&self) -> bool {
         self.shared_state().source.can_list()
     }
 
     /// Returns the notices so far.
-    #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared_state().notices.all()
     }
@@ -413,7 +403,6 @@ impl Store {
     }
 
     /// Returns the nodes of the store by path, for checking, copying and converting it.
-    #[must_use]
     pub fn nodes(&self) -> Nodes {
         Nodes { opened: Arc::clone(&self.opened), base: Key::root(), rank: 0 }
     }
@@ -423,13 +412,11 @@ impl Store {
     }
 
     /// Returns counts of the requests so far, by this handle and its clones.
-    #[must_use]
     pub fn io_stats(&self) -> IoStats {
         self.shared_state().source.stats()
     }
 
     /// Returns the number of bytes of decoded chunks and rows in the cache.
-    #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.shared_state().cache.bytes()
     }
@@ -440,20 +427,17 @@ impl Store {
     }
 
     /// Returns the limits of this handle.
-    #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.shared_state().budget
     }
 
     /// Returns the number of the commit that is read, if the store has a journal.
-    #[must_use]
     pub fn journal_head(&self) -> Option<u64> {
         self.shared_state().source.journaled().map(Journaled::head).filter(|head| *head > 0)
     }
 
     /// Returns whether an object belongs to a commit that was not applied when the store was
     /// opened; reading the backend directly may then return another one.
-    #[must_use]
     pub fn is_pending(&self, key: &Key) -> bool {
         self.shared_state().source.journaled().is_some_and(|journaled| journaled.is_pending(key))
     }
@@ -533,7 +517,6 @@ impl Store {
     /// Returns whether another store is now at the address of this one, as far as that can be
     /// determined without waiting: for a local directory. Data that was read stays valid; other
     /// data may be gone.
-    #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.shared_state().source.is_replaced()
     }

@@ -127,7 +127,6 @@ pub struct RetryHook(Arc<dyn Fn(&RetriedRequest) + Send + Sync>);
 
 impl RetryHook {
     /// Returns a hook that calls `callback`.
-    #[must_use]
     pub fn new(callback: impl Fn(&RetriedRequest) + Send + Sync + 'static) -> Self {
         Self(Arc::new(callback))
     }
@@ -163,7 +162,6 @@ type OpenVersions = dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>> + Se
 
 impl VersionsHook {
     /// Returns a hook that calls `open` with an address.
-    #[must_use]
     pub fn new(
         open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>> + Send + Sync + 'static,
     ) -> Self {

@@ -122,7 +122,6 @@ struct Members {
 
 impl CommitRecord {
     /// Creates the record of a commit of this process, for callers that need its keys.
-    #[must_use]
     pub fn new(seq: u64, txid: &str, keys: Vec<RecordKey>) -> Self {
         let (txid, body) = (txid.to_owned(), Bytes::new());
         Self { seq, txid, epoch: 0, keys, body, operations: None }
@@ -157,7 +156,6 @@ impl CommitRecord {
     }
 
     /// Encodes a record.
-    #[must_use]
     pub fn encode(body: &Json, operations: &[Json]) -> Bytes {
         let operations: Vec<String> = operations.iter().map(Json::to_string).collect();
         let text = format!("{body}\n[{}]", operations.join(","));
@@ -186,7 +184,6 @@ impl CommitRecord {
     }
 
     /// Returns the staged file of the `new` or `old` bytes.
-    #[must_use]
     pub fn staged(&self, side: &str) -> String {
         format!("txn/{}/{side}", self.txid)
     }
@@ -194,13 +191,11 @@ impl CommitRecord {
 
 impl RecordKey {
     /// Returns whether the current bytes of the key are the new ones.
-    #[must_use]
     pub fn is_applied(&self, now: Option<&[u8]>) -> bool {
         StagedSpan::matches(self.new, now)
     }
 
     /// Returns whether the current bytes of the key are the old ones.
-    #[must_use]
     pub fn is_unapplied(&self, now: Option<&[u8]>) -> bool {
         StagedSpan::matches(self.old, now)
     }
@@ -208,14 +203,12 @@ impl RecordKey {
 
 impl StagedSpan {
     /// Returns the span of bytes that begin at `offset` of a staged file.
-    #[must_use]
     pub fn of(bytes: &[u8], offset: u64) -> Self {
         let hash = Some(zvf_publish::hash_bytes(bytes));
         Self { offset, len: to_u64(bytes.len()), crc: crc32c::crc32c(bytes), hash }
     }
 
     /// Returns whether the bytes of a key are those of a span, or both are absent.
-    #[must_use]
     pub fn matches(span: Option<Self>, bytes: Option<&[u8]>) -> bool {
         match (span, bytes) {
             (None, None) => true,
@@ -225,7 +218,6 @@ impl StagedSpan {
     }
 
     /// Returns whether `bytes` have the length and the checksum of the span.
-    #[must_use]
     pub fn matches_bytes(&self, bytes: &[u8]) -> bool {
         to_u64(bytes.len()) == self.len
             && match self.hash {

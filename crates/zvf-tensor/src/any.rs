@@ -104,7 +104,6 @@ impl AnyArray {
     }
 
     /// Wraps an open block array.
-    #[must_use]
     pub const fn from_blocks(array: BlockArray) -> Self {
         Self(Form::Blocks(array))
     }
@@ -130,7 +129,6 @@ impl AnyArray {
     }
 
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         match &self.0 {
             Form::Tet { file, name, .. } => file.tensor(name).map_or(&[], |tensor| tensor.shape()),
@@ -140,7 +138,6 @@ impl AnyArray {
     }
 
     /// Returns the extents of a chunk; for a Zarr array with shards, those of a shard.
-    #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         match &self.0 {
             Form::Tet { file, name, .. } => {
@@ -153,7 +150,6 @@ impl AnyArray {
 
     /// Returns the extents of a block; for a Zarr array with shards, those of an inner chunk.
     /// `None` if chunks are not divided.
-    #[must_use]
     pub fn block_shape(&self) -> Option<&[u64]> {
         match &self.0 {
             Form::Tet { .. } => None,
@@ -163,7 +159,6 @@ impl AnyArray {
     }
 
     /// Returns the bytes of an item.
-    #[must_use]
     pub fn item_size(&self) -> u32 {
         match &self.0 {
             Form::Tet { element, .. } => u32::try_from(element.size()).unwrap_or(1), // at most 16
@@ -173,7 +168,6 @@ impl AnyArray {
     }
 
     /// Returns the type of returned items, if it is a number or text.
-    #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         match &self.0 {
             Form::Tet { element, .. } => Some(dtype_of(*element)),
@@ -187,7 +181,6 @@ impl AnyArray {
 
     /// Returns the NumPy name of the item type, if it is known; also for types that are not
     /// numbers.
-    #[must_use]
     pub fn numpy_dtype(&self) -> Option<String> {
         match &self.0 {
             Form::Blocks(array) => array.dtype().map(str::to_owned),
@@ -196,7 +189,6 @@ impl AnyArray {
     }
 
     /// Returns the block array, if it is one.
-    #[must_use]
     pub const fn blocks(&self) -> Option<&BlockArray> {
         match &self.0 {
             Form::Blocks(array) => Some(array),
@@ -280,7 +272,7 @@ pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<
 }
 
 /// Returns the type of the elements of a `.tet` file.
-pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
+const fn dtype_of(element: TensorDtype) -> Dtype {
     let (kind, size) = match element {
         TensorDtype::F16 => (DtypeKind::Float, 2),
         TensorDtype::F32 => (DtypeKind::Float, 4),

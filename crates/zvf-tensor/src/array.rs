@@ -24,7 +24,6 @@ pub trait ElementValue: sealed::Sealed + FromBytes + IntoBytes + Immutable + Cop
     const ELEMENT: TensorDtype;
 
     /// Converts a number from its little-endian representation in memory.
-    #[must_use]
     fn from_le(mut value: Self) -> Self {
         if cfg!(target_endian = "big") {
             value.as_mut_bytes().reverse();
@@ -110,25 +109,21 @@ impl Array {
     }
 
     /// Returns the type of an element.
-    #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
     /// Returns the elements, little-endian and row-major.
-    #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
     /// Returns the elements as numbers, in place if possible; `None` if they have another type.
-    #[must_use]
     pub fn values<T: ElementValue>(&self) -> Option<Cow<'_, [T]>> {
         numbers(self.element, &self.bytes)
     }
@@ -162,41 +157,35 @@ impl View {
     }
 
     /// Returns the type of an element.
-    #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.array.element()
     }
 
     /// Returns the extents. For a byte stream, this is the number of its elements.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.array.shape()
     }
 
     /// Returns the bytes from one index to the next along each axis, counted from the first byte;
     /// `None` if the elements are contiguous.
-    #[must_use]
     pub fn strides(&self) -> Option<&[u64]> {
         self.strides.as_deref()
     }
 
     /// Returns the bytes: the elements, or with strides, the span from the first element to the
     /// last.
-    #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         self.array.bytes()
     }
 
     /// Returns the elements as numbers, in place if possible, otherwise copied; `None` if they have
     /// another type or are not contiguous.
-    #[must_use]
     pub fn values<T: ElementValue>(&self) -> Option<Cow<'_, [T]>> {
         if self.strides.is_some() { None } else { self.array.values() }
     }
 
     /// Returns whether the file is unchanged since it was opened: check this after use, and discard
     /// results if it is not.
-    #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
     }

@@ -60,7 +60,6 @@ pub enum ArrayForm {
 
 impl ArrayForm {
     /// Returns the form with this name: `tet`, `b2nd`, `b2nd-folder`, `caterva` or `zarr`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "tet" => Self::Tet,
@@ -73,7 +72,6 @@ impl ArrayForm {
     }
 
     /// Returns the form of a file extension.
-    #[must_use]
     pub fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = path.trim_end_matches('/').rsplit_once('.')?;
         match extension {

@@ -35,7 +35,6 @@ pub(crate) fn in_dataset(error: Error, name: &str) -> Error {
 }
 
 /// Returns the rule of the `.tet` format that the error violates, if it is one.
-#[must_use]
 pub fn violated_rule(error: &Error) -> Option<TetRule> {
     TetRule::from_error(error.cause_as::<FormatError>()?)
 }

@@ -27,13 +27,11 @@ pub struct Memory {
 
 impl Memory {
     /// Returns a limit of `bytes`, whatever the file requests.
-    #[must_use]
     pub const fn from_bytes(bytes: u32) -> Self {
         Self { wish: MemoryBudget::new(0, bytes), ceiling: None }
     }
 
     /// Returns the limit for a file with this request.
-    #[must_use]
     pub fn limit(&self, file: MemoryBudget) -> u64 {
         // Asking the system takes longer than reading a small slice, so it is asked only for a
         // share.

@@ -66,19 +66,16 @@ pub enum Bound {
 
 impl Slice {
     /// Selects all of a tensor, whatever its rank.
-    #[must_use]
     pub const fn all() -> Self {
         Self { cuts: Vec::new() }
     }
 
     /// Creates a slice of these cuts, one for each axis.
-    #[must_use]
     pub const fn new(cuts: Vec<Cut>) -> Self {
         Self { cuts }
     }
 
     /// Creates the slice from `start` to `stop`.
-    #[must_use]
     pub fn from_bounds(start: &[u64], stop: &[u64]) -> Self {
         let cut = |(start, stop): (&u64, &u64)| Cut {
             start: Some(Bound::Index(*start)),
@@ -101,7 +98,6 @@ impl Slice {
     }
 
     /// Returns the cuts; none for all of a tensor.
-    #[must_use]
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
     }

@@ -34,7 +34,6 @@ impl MemoryBudget {
     pub const DEFAULT: Self = Self::new(0, 0);
 
     /// Creates a request for a share in hundredths of a percent, or for bytes; 0 means no request.
-    #[must_use]
     pub const fn new(percent_bps: u16, bytes: u32) -> Self {
         Self { percent_bps, bytes }
     }

@@ -37,7 +37,6 @@ pub struct CopyRun {
 
 impl CopyRun {
     /// Returns whether elements of this size are contiguous in the tile too.
-    #[must_use]
     pub const fn is_contiguous(&self, element_size: u64) -> bool {
         self.count == 1 || self.stride == element_size
     }
@@ -52,7 +51,7 @@ pub struct Runs {
 }
 
 /// The part of one axis of a tile that goes into the result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct AxisPiece {
     /// First index in the tile.
     pub(super) src: u64,

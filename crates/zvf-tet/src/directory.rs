@@ -148,37 +148,31 @@ impl<'a> Directory<'a> {
     }
 
     /// Returns the number of datasets; a `u32`, as in the file.
-    #[must_use]
     pub const fn len(&self) -> u32 {
         self.count
     }
 
     /// Returns whether there are no datasets.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Iterates over the datasets in order of their ids.
-    #[must_use]
     pub const fn iter(&self) -> Datasets<'a> {
         Datasets { records: Cursor::new(Part::TetDirectory, self.blob), next: 0 }
     }
 
     /// Returns the dataset with this id, or `None` past the end. Walks the records before it.
-    #[must_use]
     pub fn get(&self, id: u32) -> Option<Dataset<'a>> {
         self.iter().nth(num::usize_from_u32(id))
     }
 
     /// Returns the first dataset of exactly this name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<Dataset<'a>> {
         self.iter().find(|dataset| dataset.name == name)
     }
 
     /// Lists padding and reserved fields that are not zero.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         super::lints(self.iter().flat_map(|dataset| dataset.faults()))
     }
@@ -249,31 +243,26 @@ impl<'a> Dataset<'a> {
     }
 
     /// Returns the id: the position in the directory, which index rows refer to.
-    #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
     /// Returns the name as stored; use [`EscapedName`](super::EscapedName) to print it.
-    #[must_use]
     pub const fn name(&self) -> &'a str {
         self.name
     }
 
     /// Returns the tag of the element type, known or not.
-    #[must_use]
     pub const fn dtype(&self) -> u32 {
         self.dtype
     }
 
     /// Returns the element type, or `None` for an unknown tag.
-    #[must_use]
     pub fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.items.len()
     }

@@ -46,7 +46,6 @@ zvf_format::vocabulary! {
 
 impl TensorDtype {
     /// Returns the type with this tag, or `None` if there is none.
-    #[must_use]
     pub fn from_tag(tag: u32) -> Option<Self> {
         Self::ALL.iter().copied().find(|element| element.tag() == tag)
     }

@@ -145,37 +145,31 @@ impl<'a> TetView<'a> {
     }
 
     /// Returns the superblock.
-    #[must_use]
     pub const fn superblock(&self) -> Superblock {
         self.superblock
     }
 
     /// Returns the datasets.
-    #[must_use]
     pub const fn directory(&self) -> Directory<'a> {
         self.directory
     }
 
     /// Returns the chunk index.
-    #[must_use]
     pub const fn index(&self) -> Index<'a> {
         self.index
     }
 
     /// Returns the footer, if there is one.
-    #[must_use]
     pub const fn footer(&self) -> Option<Footer<'a>> {
         self.footer
     }
 
     /// Returns the length of the file in bytes.
-    #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
     /// Returns the end of the payload area.
-    #[must_use]
     pub fn payload_end(&self) -> u64 {
         self.footer.map_or(self.file_len, |footer| footer.payload_end())
     }

@@ -72,7 +72,7 @@ pub struct Footer<'a> {
 }
 
 /// The state of parsing a footer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Progress<'a> {
     /// This many bytes before the end of the file are needed.
     More(u64),
@@ -191,50 +191,42 @@ impl<'a> Footer<'a> {
     }
 
     /// Returns the version of the footer, 1 or 2.
-    #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
     }
 
     /// Returns the JSON object.
-    #[must_use]
     pub const fn json(&self) -> &'a [u8] {
         self.json
     }
 
     /// Returns the offset of the footer, where payloads end.
-    #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_end
     }
 
     /// Returns the text of the first member of the JSON object with this name, unchanged.
-    #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a [u8]> {
         Members::new(self.json).find_values(name).next()
     }
 
     /// Returns the metadata object, from the JSON or its spill.
-    #[must_use]
     pub fn metadata(&self) -> Option<&'a [u8]> {
         self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
     }
 
     /// Returns the offset of the JSON in the file.
-    #[must_use]
     pub const fn json_offset(&self) -> u64 {
         self.json_at
     }
 
     /// Returns the positions of the zone maps, the secondary index and the metadata, if they are
     /// outside the JSON. Zone maps and index may contradict the data.
-    #[must_use]
     pub const fn spills(&self) -> [Option<Span>; 3] {
         self.spills
     }
 
     /// Lists references that this version does not have, and metadata in two places.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         super::lints(self.faults())
     }

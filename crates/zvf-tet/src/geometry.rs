@@ -54,7 +54,6 @@ pub struct Tile {
 impl TileGeometry {
     /// Returns the grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk
     /// extent is 0, or the byte length does not fit in 64 bits.
-    #[must_use]
     pub fn new(element: TensorDtype, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
         Self::from_extents(element, shape.iter().copied(), chunk_shape.iter().copied())
     }
@@ -84,68 +83,57 @@ impl TileGeometry {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         axes(&self.shape, self.rank)
     }
 
     /// Returns the extents of one chunk.
-    #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         axes(&self.chunk_shape, self.rank)
     }
 
     /// Returns the number of tiles along each axis.
-    #[must_use]
     pub fn counts(&self) -> &[u64] {
         axes(&self.counts, self.rank)
     }
 
     /// Returns the number of elements; a `u64`, because they need not fit in memory.
-    #[must_use]
     pub fn len(&self) -> u64 {
         count_items(&self.shape).unwrap_or(0) // checked when made
     }
 
     /// Returns whether an extent is 0.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
     /// Returns the byte length of all elements.
-    #[must_use]
     pub fn byte_len(&self) -> u64 {
         self.len().saturating_mul(self.element.size()) // checked when made
     }
 
     /// Returns the number of tiles, which is the number of rows of a complete dataset.
-    #[must_use]
     pub fn tile_count(&self) -> u64 {
         count_items(&self.counts).unwrap_or(0) // no count exceeds its extent
     }
 
     /// Returns the tile at these grid coordinates, or `None` outside the grid.
-    #[must_use]
     pub fn tile(&self, coords: &[u64]) -> Option<Tile> {
         let all = padded(0, coords.iter().copied());
         if coords.len() == self.rank { self.tile_at(all) } else { None }
     }
 
     /// Returns the tile at a position in grid order, last axis fastest, or `None` past the last.
-    #[must_use]
     pub fn nth_tile(&self, position: u64) -> Option<Tile> {
         self.tile_at(self.coords_at(position)?)
     }
@@ -169,7 +157,6 @@ impl TileGeometry {
     }
 
     /// Returns the position of a tile in grid order, last axis fastest, or `None` outside the grid.
-    #[must_use]
     pub fn position(&self, coords: &[u64]) -> Option<u64> {
         if coords.len() != self.rank {
             return None;
@@ -197,25 +184,21 @@ impl TileGeometry {
 
 impl Tile {
     /// Returns the grid coordinates.
-    #[must_use]
     pub fn coords(&self) -> &[u64] {
         axes(&self.coords, self.rank)
     }
 
     /// Returns the position of the first element in the dataset.
-    #[must_use]
     pub fn lo(&self) -> &[u64] {
         axes(&self.lo, self.rank)
     }
 
     /// Returns the extents, clipped at the far edges.
-    #[must_use]
     pub fn extents(&self) -> &[u64] {
         axes(&self.extents, self.rank)
     }
 
     /// Returns the byte length of the elements: the `raw_byte_len` of the tile's row.
-    #[must_use]
     pub const fn byte_len(&self) -> u64 {
         self.byte_len
     }

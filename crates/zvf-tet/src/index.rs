@@ -123,19 +123,16 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the rows in file order.
-    #[must_use]
     pub const fn rows(&self) -> &'a [Row] {
         self.rows.items
     }
 
     /// Returns the memory budget that the file requests from readers.
-    #[must_use]
     pub const fn memory_budget(&self) -> MemoryBudget {
         self.budget
     }
 
     /// Lists reserved fields that are not zero, and a budget above 100 %.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         super::lints(self.faults())
     }
@@ -167,7 +164,6 @@ impl Row {
     pub const LEN: u64 = 104;
 
     /// Creates a row for the tile at `coords`, or `None` for more than 8 coordinates.
-    #[must_use]
     pub fn new(
         dataset_id: u64,
         coords: &[u64],
@@ -192,44 +188,37 @@ impl Row {
     }
 
     /// Returns the id of the dataset.
-    #[must_use]
     pub const fn dataset_id(&self) -> u64 {
         self.dataset_id.get()
     }
 
     /// Returns the grid coordinates, including the places past the rank.
-    #[must_use]
     pub fn chunk_index(&self) -> [u64; MAX_RANK] {
         self.chunk_index.map(U64::get)
     }
 
     /// Returns the offset of the first stored byte.
-    #[must_use]
     pub const fn payload_offset(&self) -> u64 {
         self.payload_offset.get()
     }
 
     /// Returns the offset after the last stored byte; in a row that [`Index::parse`] accepted, it
     /// lies in the file.
-    #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_offset().saturating_add(self.stored_byte_len())
     }
 
     /// Returns the stated length of the decoded tile.
-    #[must_use]
     pub const fn raw_byte_len(&self) -> u64 {
         self.raw_byte_len.get()
     }
 
     /// Returns the stored length.
-    #[must_use]
     pub const fn stored_byte_len(&self) -> u64 {
         self.stored_byte_len.get()
     }
 
     /// Returns the encoding of the payload. [`Index::parse`] accepts only the two known codecs.
-    #[must_use]
     pub const fn codec(&self) -> TensorCodec {
         match self.codec.get() {
             RAW => TensorCodec::Raw,
@@ -298,7 +287,6 @@ impl Index<'_> {
     /// assert_eq!(bytes.len(), 32 + 104);
     /// assert_eq!(Index::parse(&bytes, 156).unwrap().rows(), [row]);
     /// ```
-    #[must_use]
     pub fn encode(budget: MemoryBudget, rows: &[Row]) -> Vec<u8> {
         let head = Head {
             magic: MAGIC,

@@ -48,7 +48,6 @@ pub(crate) fn check_object(
 
 /// The members of an object in order: keys with their quotes, values without surrounding space.
 /// Ends early at an error, and is empty if the text is not an object.
-#[derive(Clone, Debug)]
 pub(crate) struct Members<'a> {
     scan: Scan<'a>,
     open: bool, // `scan` is before a key, or before the end of an empty object
@@ -113,7 +112,7 @@ fn is_string(raw: &[u8], text: &str) -> bool {
 }
 
 /// The characters of a well-formed string; half of a surrogate pair becomes U+FFFD.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Chars<'a> {
     rest: core::str::Chars<'a>,
 }
@@ -169,7 +168,7 @@ impl Iterator for Chars<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum JsonFault {
     Syntax,
     Depth,
@@ -189,7 +188,6 @@ const fn mark_ends(word: u64) -> u64 {
 }
 
 /// A position in a text; after an error, its position.
-#[derive(Clone, Debug)]
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,     // at most the length

@@ -69,7 +69,6 @@ pub struct TetLayout {
 
 impl<'n> DatasetSpec<'n> {
     /// Describes a dataset whose payloads start at multiples of 64.
-    #[must_use]
     pub const fn new(name: &'n str, geometry: TileGeometry) -> Self {
         Self { name, geometry, alignment: ALIGNMENT }
     }
@@ -135,13 +134,11 @@ impl TetLayout {
     }
 
     /// Returns the number of bytes to reserve at the start of the file.
-    #[must_use]
     pub const fn prefix_len(&self) -> u64 {
         self.index_offset.saturating_add(self.index_length) // checked when made
     }
 
     /// Returns the dataset and the tile of the next payload, or `None` when all are placed.
-    #[must_use]
     pub fn next_tile(&self) -> Option<(usize, Tile)> {
         let (geometry, _) = self.datasets.get(self.at)?;
         Some((self.at, geometry.nth_tile(self.tile)?))
@@ -183,7 +180,6 @@ impl TetLayout {
     }
 
     /// Returns the end of the last payload, where a footer may start.
-    #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.end
     }

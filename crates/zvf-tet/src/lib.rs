@@ -89,7 +89,7 @@ pub use view::{StridedView, is_viewable};
 pub const MAX_RANK: usize = 8;
 
 /// Returns the first multiple of 8 at or after `n`.
-pub(crate) const fn align8(n: u64) -> Option<u64> {
+const fn align8(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(8)
 }
 

@@ -68,7 +68,6 @@ enum RowPositions {
 impl<'a> Lookup<'a> {
     /// Finds the rows of dataset `id`. `first_row` is the likely number of the first: the number of
     /// tiles of all datasets before it.
-    #[must_use]
     pub fn new(index: &Index<'a>, id: u32, geometry: &TileGeometry, first_row: u64) -> Self {
         let rows = index.rows();
         let is_of_dataset = |row: &Row| row.dataset_id() == u64::from(id);
@@ -85,25 +84,21 @@ impl<'a> Lookup<'a> {
     }
 
     /// Creates a lookup from the `places` of an earlier one in the same index.
-    #[must_use]
     pub fn from_places(index: &Index<'a>, places: &Places) -> Self {
         Self { rows: index.rows(), places: places.clone() }
     }
 
     /// Returns the positions of the rows.
-    #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
     /// Returns the dataset's grid and tiles.
-    #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.places.geometry
     }
 
     /// Returns whether the rows are contiguous in grid order.
-    #[must_use]
     pub const fn is_direct(&self) -> bool {
         matches!(self.places.place, RowPositions::InOrder(_))
     }

@@ -73,7 +73,6 @@ impl<'a> Lookup<'a> {
 
 impl<'l, 'a> TilePlan<'l, 'a> {
     /// Returns the selection.
-    #[must_use]
     pub const fn selection(&self) -> &TileSelection {
         &self.selection
     }
@@ -82,7 +81,6 @@ impl<'l, 'a> TilePlan<'l, 'a> {
     ///
     /// An item is an error if a touched tile has no row or more than one, or its row states another
     /// length.
-    #[must_use]
     pub fn tiles(&self) -> TouchedTiles<'l, 'a> {
         let counts = self.selection.touched_counts();
         TouchedTiles {
@@ -125,25 +123,21 @@ impl<'l, 'a> TilePlan<'l, 'a> {
 
 impl<'a> TouchedTile<'a> {
     /// Returns the row of the index.
-    #[must_use]
     pub const fn row(&self) -> &'a Row {
         self.row
     }
 
     /// Returns the place of the tile in the dataset.
-    #[must_use]
     pub const fn tile(&self) -> &Tile {
         &self.tile
     }
 
     /// Returns whether the payload is uncompressed.
-    #[must_use]
     pub fn is_raw(&self) -> bool {
         self.row.codec() == TensorCodec::Raw
     }
 
     /// Returns the runs to copy from the tile into the result.
-    #[must_use]
     pub fn runs(&self) -> Runs {
         self.selection.runs(&self.tile)
     }

@@ -98,7 +98,6 @@ pub struct TetFinding {
 
 impl TetRule {
     /// Returns the rule that an error of this crate belongs to, if there is one.
-    #[must_use]
     pub fn from_error(error: &FormatError) -> Option<Self> {
         let FormatError { class, part, field, .. } = *error;
         Some(match (part, field) {

@@ -58,7 +58,6 @@ pub struct TileSelection {
 
 impl AxisSlice {
     /// Selects the whole of an axis.
-    #[must_use]
     pub const fn all(extent: u64) -> Self {
         Self { start: 0, stop: extent, step: 1 }
     }
@@ -133,32 +132,27 @@ impl TileSelection {
     }
 
     /// Returns the geometry of the dataset.
-    #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
     /// Returns the selection along each axis.
-    #[must_use]
     pub fn axes(&self) -> &[AxisSlice] {
         axes(&self.axes, self.geometry.rank())
     }
 
     /// Returns the shape of the result, which is row-major.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         axes(&self.shape, self.geometry.rank())
     }
 
     /// Returns the byte length of the result.
-    #[must_use]
     pub fn byte_len(&self) -> u64 {
         // At most the byte length of the dataset.
         self.shape.iter().fold(self.geometry.element().size(), |n, axis| n.saturating_mul(*axis))
     }
 
     /// Returns the number of tiles with selected elements.
-    #[must_use]
     pub fn tiles_touched(&self) -> u64 {
         self.touched_counts().iter().fold(1, |n, axis| n.saturating_mul(*axis)) // as many as tiles
     }
@@ -209,7 +203,6 @@ impl TileSelection {
     /// assert_eq!(runs, [(2, 0, 2), (6, 4, 2), (10, 8, 2), (14, 12, 2)]);
     /// # Ok::<(), zvf_format::FormatError>(())
     /// ```
-    #[must_use]
     pub fn runs(&self, tile: &Tile) -> Runs {
         let mut pieces = [AxisPiece::ONE; MAX_RANK];
         for ((piece, axis), (lo, extent)) in

@@ -90,38 +90,32 @@ impl Superblock {
     }
 
     /// Returns the number of records in the directory.
-    #[must_use]
     pub const fn dataset_count(&self) -> u32 {
         self.dataset_count
     }
 
     /// Returns all flag bits, undefined ones included.
-    #[must_use]
     pub const fn flags(&self) -> u32 {
         self.flags
     }
 
     /// Returns whether the file ends in a footer.
-    #[must_use]
     pub const fn has_footer(&self) -> bool {
         self.flags & FOOTER != 0
     }
 
     /// Returns the offset of the chunk index.
-    #[must_use]
     pub const fn chunk_index_offset(&self) -> u64 {
         self.chunk_index_offset
     }
 
     /// Returns the length of the chunk index in bytes.
-    #[must_use]
     pub const fn chunk_index_length(&self) -> u64 {
         self.chunk_index_length
     }
 
     /// Returns the length of superblock, directory and index together, from the start of the file.
     /// It may exceed the length of a file that is too short for a directory.
-    #[must_use]
     pub fn prefix_len(&self) -> u64 {
         if self.dataset_count == 0 {
             return Self::LEN;
@@ -130,13 +124,11 @@ impl Superblock {
     }
 
     /// Lists undefined flags, and an index span without datasets.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         super::lints([self.undefined_flags(), self.index_of_nothing()].into_iter().flatten())
     }
 
     /// Encodes the 32 bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         let raw = Raw {
             magic: MAGIC,

@@ -47,7 +47,6 @@ impl<'a> TetView<'a> {
     /// Lists what only a strict reader refuses: also datasets without elements
     /// ([`F6`](super::TetRule::F6)), which not every reader can query, but not payloads out of
     /// order ([`F4`](super::TetRule::F4)).
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let _ = self.check(&mut |finding| {

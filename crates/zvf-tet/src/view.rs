@@ -26,7 +26,6 @@ impl TilePlan<'_, '_> {
     ///
     /// The elements are in the order of the tiles: use it for results that do not depend on the
     /// order.
-    #[must_use]
     pub fn byte_stream(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
         for touched in self.tiles() {
@@ -43,7 +42,6 @@ impl TilePlan<'_, '_> {
     }
 
     /// Returns the span that holds exactly the selection, row-major.
-    #[must_use]
     pub fn dense_span(&self) -> Option<Span> {
         let selection = self.selection();
         let in_order =
@@ -52,7 +50,6 @@ impl TilePlan<'_, '_> {
     }
 
     /// Returns the selection inside one raw tile.
-    #[must_use]
     pub fn strided_view(&self) -> Option<StridedView> {
         if self.selection().tiles_touched() != 1 {
             return None;
@@ -76,26 +73,22 @@ impl TilePlan<'_, '_> {
 
 impl StridedView {
     /// Returns the offset of the first element.
-    #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.selection.shape()
     }
 
     /// Returns the bytes from one index to the next, along each axis; undefined for an axis with
     /// one index.
-    #[must_use]
     pub fn strides(&self) -> &[u64] {
         axes(&self.strides, self.shape().len())
     }
 
     /// Returns the span, if the elements are contiguous.
-    #[must_use]
     pub fn as_dense(&self) -> Option<Span> {
         let mut bytes = self.selection.geometry().element().size();
         for (n, stride) in self.shape().iter().zip(self.strides()).rev() {
@@ -118,7 +111,6 @@ impl StridedView {
 /// assert!(!is_viewable(2019, TensorDtype::F32));
 /// assert!(is_viewable(2019, TensorDtype::U8));
 /// ```
-#[must_use]
 pub fn is_viewable(offset: u64, element: TensorDtype) -> bool {
     let fits = offset.checked_rem(element.size()) == Some(0);
     fits && (element == TensorDtype::U8 || cfg!(target_endian = "little"))

@@ -24,7 +24,7 @@ use crate::rules::{C, M, S};
 use crate::validation::Validation;
 
 /// An array of chunks that can be checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ChunkArray {
     /// Its path below the root.
     pub(crate) path: String,

@@ -21,7 +21,7 @@ use zvf_store::{KeyFinder, KeyTable};
 use crate::hash::hash_all;
 
 /// The chunks of one level.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ChunkTable {
     keys: Arc<KeyTable>,
     finder: Option<KeyFinder<Arc<KeyTable>>>, // none of no chunks
@@ -43,7 +43,7 @@ pub(crate) struct ChunkTable {
 }
 
 /// The first and last row of a fragment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "(u32, u32, u32, bool)", from = "(u32, u32, u32, bool)")]
 pub(crate) struct Ends {
     pub(crate) first: u32,

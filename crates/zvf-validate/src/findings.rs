@@ -16,7 +16,7 @@ use crate::rule::{Rule, Severity};
 use crate::rules::{S, position};
 
 /// Findings of a cell, an array or a store.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// Lists that are read from a record are only absorbed, so their settings do not matter.
     #[serde(skip)]

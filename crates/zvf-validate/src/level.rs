@@ -10,7 +10,6 @@ use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
 
 /// The state of one level.
-#[derive(Debug)]
 pub(crate) struct LevelState {
     pub(crate) node: LevelNode,
     /// The path of its group.
@@ -45,7 +44,7 @@ pub(crate) struct LevelState {
 }
 
 /// Facts about the fragments and chunks of a level that follow from its links.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.
     pub(crate) parents: Vec<u32>,
@@ -56,7 +55,7 @@ pub(crate) struct Linked {
 }
 
 /// All links from one level to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct CrossLevelLinks {
     pub(crate) delta: i32,
     pub(crate) links: u64,
@@ -69,7 +68,7 @@ pub(crate) struct CrossLevelLinks {
 }
 
 /// The state of the object index of a level.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ObjectIndexState {
     /// Number of rows, if there is an index.
     pub(crate) rows: Option<u64>,

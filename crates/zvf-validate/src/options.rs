@@ -37,7 +37,6 @@ pub struct Checks {
 
 impl Checks {
     /// Returns whether findings of `rule` are enabled.
-    #[must_use]
     pub fn wants(&self, rule: &Rule) -> bool {
         let chosen = self.rules.is_empty() || self.rules.iter().any(|other| other.id == rule.id);
         chosen && rule.level <= self.level
@@ -101,19 +100,16 @@ pub struct Sample {
 
 impl Sample {
     /// Returns the share `share`, chosen by `seed`; `None` when it is not above 0 and at most 1.
-    #[must_use]
     pub fn new(share: f64, seed: u64) -> Option<Self> {
         (share > 0.0 && share <= 1.0).then_some(Self { share, seed })
     }
 
     /// Returns the share of all cells.
-    #[must_use]
     pub const fn share(&self) -> f64 {
         self.share
     }
 
     /// Returns the seed of the sample.
-    #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
     }
@@ -157,7 +153,6 @@ impl Observer {
     }
 
     /// Returns whether the validation is cancelled.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }

@@ -43,14 +43,12 @@ pub struct Report {
 
 impl Report {
     /// Returns the number of findings of this severity, including those not kept.
-    #[must_use]
     pub fn count(&self, severity: Severity) -> u64 {
         let counts = self.counts.iter().filter(|(_, found, _)| *found == severity);
         counts.map(|(_, _, n)| n).sum()
     }
 
     /// Returns whether there are no errors.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.count(Severity::Error) == 0
     }

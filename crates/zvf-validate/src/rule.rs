@@ -42,7 +42,6 @@ impl Depth {
     }
 
     /// Returns the level of this number.
-    #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|level| level.number() == number)
     }

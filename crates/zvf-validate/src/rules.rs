@@ -37,7 +37,6 @@ pub(crate) static P: [&Rule; 14] = of_level(b'P');
 
 impl Rule {
     /// Returns the rule with this id.
-    #[must_use]
     pub fn find(id: &str) -> Option<&'static Self> {
         RULES.iter().find(|rule| rule.id == id)
     }

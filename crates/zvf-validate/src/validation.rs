@@ -18,7 +18,6 @@ use crate::rule::Rule;
 use crate::rules::{C, M, S};
 
 /// One validation in progress.
-#[derive(Debug)]
 pub(crate) struct Validation {
     pub(crate) store: Store,
     pub(crate) options: Checks,

@@ -10,7 +10,6 @@ pub(crate) fn request_error(text: impl Into<std::borrow::Cow<'static, str>>) -> 
 }
 
 /// Returns an error as a document.
-#[must_use]
 pub fn error_to_json(error: &Error) -> Value {
     let key = match (error.array(), error.chunk()) {
         (Some(array), Some(chunk)) => {

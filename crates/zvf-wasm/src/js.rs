@@ -154,7 +154,6 @@ impl StoreHandle {
 
 /// Returns the bytes of memory that the reader holds.
 #[wasm_bindgen(js_name = memoryBytes)]
-#[must_use]
 pub fn memory_bytes() -> f64 {
     let memory = wasm_bindgen::memory();
     let buffer = Reflect::get(&memory, &"buffer".into());

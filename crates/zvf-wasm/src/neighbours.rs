@@ -22,7 +22,7 @@ use crate::request::{CellRequest, cell_query};
 pub(crate) type StoredRow = (u32, u32);
 
 /// A row of another chunk.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Default)]
 pub(crate) struct FarRow {
     pub(crate) position: Vec<f64>,
     /// The values of each attribute that was requested; none where the level lacks it.

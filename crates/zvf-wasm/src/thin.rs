@@ -16,7 +16,6 @@ use zvf_format::num::{index_u32, usize_from_u32};
 use crate::cell::{Attribute, Cell, NO_OBJECT};
 
 /// Reduces `cell` to about `limit` vertices of its own; one that has no more is left alone.
-#[must_use]
 pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
     let own_count = cell.own_vertices;
     if own_count <= limit {
@@ -38,7 +37,6 @@ pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
 }
 
 /// Leaves out whole objects: about this share of them is left, the same ones in every chunk.
-#[must_use]
 pub fn sample_objects(cell: &Cell, share: f64) -> Cell {
     let threshold = share_threshold(share);
     let hash_id = |id: &i64| {

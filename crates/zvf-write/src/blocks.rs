@@ -60,7 +60,6 @@ pub struct SortedBlocks {
 
 impl SpillFolder {
     /// Returns an empty list of blocks.
-    #[must_use]
     pub fn block_sorter(&self) -> BlockSorter {
         let (folder, runs) = (self.clone(), Runs::default());
         BlockSorter { folder, bytes: Vec::new(), held: Vec::new(), runs }
@@ -139,7 +138,6 @@ impl BlockSorter {
 
 impl SortedBlocks {
     /// Returns the first remaining block; blocks with the same key keep their input order.
-    #[must_use]
     pub fn head(&self) -> Option<SortedBlock<'_>> {
         let (key, bytes) = self.merge.head()?.split_at(BLOCK_KEY);
         Some(SortedBlock { key: (number_u64(key), number_u64(&key[8..])), bytes })

@@ -29,7 +29,6 @@ use crate::stop::StopFlag;
 use crate::types::chain::Run;
 
 /// The destination of the arrays of a level, and their grid.
-#[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) build: &'a Build,
     pub(crate) table: &'a ChunkTable,

@@ -43,7 +43,6 @@ struct Texts {
 }
 
 /// How a column is written.
-#[derive(Clone, Debug)]
 pub(crate) struct ColumnEncoding {
     pub(crate) dtype: Dtype,
     pub(crate) dictionary: Option<Dictionary>,
@@ -240,7 +239,7 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column> {
 }
 
 /// Returns text in UTF-32, truncated or zero-padded to `size` bytes.
-pub(crate) fn utf32(text: &str, size: usize) -> Vec<u8> {
+fn utf32(text: &str, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     bytes.resize(size, 0);
     bytes

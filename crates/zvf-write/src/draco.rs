@@ -25,7 +25,6 @@ pub struct DracoPositions {
 }
 
 /// The parameters of a level, known before its first cell.
-#[derive(Clone, Debug)]
 pub(crate) struct DracoPlan {
     grid: Option<Quantization>,
     chunk: [f64; 3],

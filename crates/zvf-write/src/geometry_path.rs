@@ -10,7 +10,7 @@ use std::fmt;
 use zvf_model::Kind;
 
 /// A level, or a further kind in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct GeometryPath {
     level: u32,
     extra_kind: Option<Kind>,

@@ -213,7 +213,6 @@ impl<'a> KindWriter<'a> {
     }
 
     /// Returns the number of vertices of this kind so far.
-    #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.ingest.given
     }

@@ -71,7 +71,7 @@ impl Columns {
 }
 
 /// The content of fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Grouping {
     Bins,
     Objects,

@@ -19,7 +19,6 @@ use crate::cells::Frame;
 use crate::columns::{Attribute, ColumnEncoding};
 
 /// The family of links of a level.
-#[derive(Debug)]
 pub(crate) struct Links<'a> {
     family: LinkPolicy,
     columns: &'a [Attribute],

@@ -36,7 +36,6 @@ pub struct Pairs {
 
 impl SpillFolder {
     /// Returns an empty list of pairs.
-    #[must_use]
     pub fn sorter(&self) -> PairSorter {
         let (place, memory) = (Destination::Spill(self.clone()), self.memory());
         let sorter = ExternalSorter::new(place, PAIR, memory, &StopFlag::default());
@@ -125,13 +124,11 @@ impl Pairs {
     }
 
     /// Returns the number of pairs; a `u64`, because most are on disk.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.count
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -207,7 +204,6 @@ pub struct PairReader(KWayMerge);
 
 impl PairReader {
     /// Returns the smallest remaining pair.
-    #[must_use]
     pub fn head(&self) -> Option<(u64, u64)> {
         self.0.head().map(|record| (number_u64(record), number_u64(&record[8..])))
     }

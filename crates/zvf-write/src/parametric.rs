@@ -44,7 +44,6 @@ impl ShapeTable {
     pub const SPHERE: u32 = 2;
 
     /// Returns an empty list of shapes with the types that every reader knows.
-    #[must_use]
     pub fn new() -> Self {
         let mut table = Self { types: ParametricTypes::default(), shapes: Vec::new() };
         for (name, coefficients) in BUILT_IN {
@@ -88,13 +87,11 @@ impl ShapeTable {
     }
 
     /// Returns the number of shapes.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.shapes.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }

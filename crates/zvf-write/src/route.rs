@@ -16,7 +16,7 @@ use zvf_model::{Column, NativeType};
 use crate::chunks::{ChunkTable, widen};
 
 /// The chunk number of every row, and its bin.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Routes {
     /// Chunk numbers.
     pub(crate) numbers: Vec<u32>,
@@ -104,7 +104,7 @@ const BLOCK: usize = 1 << 14;
 const ROUTE_BATCH_ROWS: usize = BLOCK << 3;
 
 /// The rows of one chunk in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Segment {
     /// The chunk's number.
     pub(crate) chunk: u32,

@@ -82,7 +82,7 @@ impl ChunkPiece<'_> {
 }
 
 /// The rows of one chunk.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ChunkRows {
     /// Positions, row by row.
     pub(crate) positions: Vec<u8>,
@@ -95,7 +95,7 @@ pub(crate) struct ChunkRows {
 }
 
 /// Consecutive rows of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Group {
     /// The number of the group.
     pub(crate) group: u64,

@@ -287,19 +287,16 @@ impl Schema {
     }
 
     /// Returns the kind, or the first of several.
-    #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Returns the axes.
-    #[must_use]
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
     /// Returns the shapes of chunks and bins.
-    #[must_use]
     pub const fn bins(&self) -> &Bins {
         &self.bins
     }

@@ -49,7 +49,6 @@ struct SpillFiles {
 impl SpillFolder {
     /// Returns a folder below `parent`, or below that for temporary files, created on demand; each
     /// of the few concurrent lists of pairs keeps about `memory` bytes in memory.
-    #[must_use]
     pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         let inner = SpillFiles { parent, folder: OnceLock::new(), next: AtomicUsize::new(0) };

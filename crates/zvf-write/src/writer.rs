@@ -138,7 +138,6 @@ impl Writer {
     }
 
     /// Returns the number of vertices so far: the running number of the next one.
-    #[must_use]
     pub fn vertices(&self) -> u64 {
         self.kinds.first().given
     }
@@ -259,7 +258,6 @@ pub struct LevelWriter {
 
 impl LevelWriter {
     /// Starts level `level` of `build`. Chunks and bins are those of the level.
-    #[must_use]
     pub fn new(build: &Build, level: u32, schema: Schema, options: &WriteOptions) -> Self {
         Self { writer: Writer::from_build(build.clone(), "", schema, options), level }
     }

@@ -125,13 +125,11 @@ pub struct Reader {
 #[cfg(feature = "query")]
 impl Reader {
     /// Returns the store.
-    #[must_use]
     pub const fn store(&self) -> &Store {
         self.inner.store()
     }
 
     /// Returns the runtime that waits for this store, for calls on the store and its levels.
-    #[must_use]
     pub const fn waiter(&self) -> &BlockingRuntime {
         &self.waiter
     }

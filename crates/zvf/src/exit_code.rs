@@ -12,7 +12,6 @@ use zvf_format::Class;
 /// assert_eq!(zvf::exit_code(Class::Checksum), 3);
 /// ```
 #[expect(clippy::wildcard_enum_match_arm, reason = "`is_damage` lists the classes of bytes")]
-#[must_use]
 pub fn exit_code(class: Class) -> u8 {
     match class {
         Class::ExpectationFailed => 1,

@@ -22,7 +22,6 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
 }
 
 /// One line of the drawing: a published crate, and the crates of the workspace that it uses.
-#[derive(Debug, PartialEq, Eq)]
 struct Layer {
     name: String,
     uses: Vec<String>,

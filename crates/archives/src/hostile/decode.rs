@@ -146,14 +146,12 @@ impl Kind {
     }
 
     /// Returns the memory limit of decoding payloads, in addition to the budget of the case.
-    #[must_use]
     pub const fn payloads_hold(&self) -> usize {
         if matches!(self, Self::Tet { .. }) { CODEC_HOLDS } else { 0 }
     }
 
     /// Returns the memory limit for decoding a blob of `bytes` bytes (guarantee R3). Documents are
     /// trees: a value of one character takes a node of many bytes.
-    #[must_use]
     pub const fn may_hold(&self, bytes: usize) -> usize {
         let per_byte = if matches!(self, Self::Document(_)) { 256 } else { 4 };
         bytes.saturating_mul(per_byte).saturating_add(4096)

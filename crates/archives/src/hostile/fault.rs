@@ -17,7 +17,6 @@ pub enum Refused {
 
 impl Refused {
     /// Returns its class.
-    #[must_use]
     pub const fn class(&self) -> Class {
         match self {
             Self::Format(error) => error.class,
@@ -26,7 +25,6 @@ impl Refused {
     }
 
     /// Returns its hint.
-    #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         match self {
             Self::Format(error) => error.hint(),

@@ -9,7 +9,7 @@ use archives::random::Random;
 use crate::data::SIDE;
 
 /// The contents of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 pub(crate) enum Data {
     /// Points as scanners write them: neighbours in the file are neighbours in space.
     Points,

@@ -73,7 +73,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
 }
 
 /// Returns the stores that files are written from, and their numbers of points, lines and faces.
-pub(super) fn prepare_samples(bench: &Bench, folder: &Path) -> anyhow::Result<[(u64, PathBuf); 3]> {
+fn prepare_samples(bench: &Bench, folder: &Path) -> anyhow::Result<[(u64, PathBuf); 3]> {
     let (count, lines) = (bench.scaled(1e6), bench.scaled(20_000.0).max(10));
     let side = bench.scaled_side(500.0);
     let chains = folder.join(format!("lines-{lines}.zarrvectors"));
@@ -90,7 +90,7 @@ fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBu
 }
 
 /// Converts the store to a file of a format, below `folder`.
-pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
+fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
     let stem = store.file_stem().context("the store has no name")?.display();
     make_once("convert", store, folder.join(format!("{stem}.{format}")), &format!("--to {format}"))
 }
@@ -104,10 +104,7 @@ fn read_file(file: &Path) -> anyhow::Result<Turn> {
 }
 
 /// Returns the contents of a file: its kind, vertices, and edges or faces.
-pub(super) fn count_contents(
-    path: &Path,
-    options: &ReadOptions,
-) -> anyhow::Result<(Kind, usize, usize)> {
+fn count_contents(path: &Path, options: &ReadOptions) -> anyhow::Result<(Kind, usize, usize)> {
     let reader = read::open(Input::path(path), None, options)?;
     let kind = reader.header().kind;
     let (mut vertices, mut elements) = (0, 0);

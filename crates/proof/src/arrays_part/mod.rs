@@ -22,7 +22,7 @@ use crate::report::{Report, Run};
 use archives::random::Random;
 
 /// How many arrays are exchanged, and in which format.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Effort<'a> {
     pub(crate) seed: u64,
     pub(crate) arrays: usize,
@@ -42,7 +42,7 @@ pub(crate) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
 }
 
 /// An array, and a box in it that is not empty.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Case {
     shape: Vec<u64>,
     start: Vec<u64>,

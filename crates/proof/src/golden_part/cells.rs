@@ -189,7 +189,7 @@ pub(super) async fn describe_fragment_columns(level: &LevelReader, expected: &Va
     describe_each(expected, column).await
 }
 
-pub(super) fn parse_key(value: &Value) -> ChunkKey {
+fn parse_key(value: &Value) -> ChunkKey {
     let components: Vec<i64> = list(value).filter_map(Value::as_i64).collect();
     ChunkKey::new(&components).expect("the corpus names chunks by their coordinates")
 }

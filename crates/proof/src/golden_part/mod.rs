@@ -191,7 +191,7 @@ fn leave_rest(found: &mut Value, expected: &Value) {
 }
 
 /// Who reads what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) level: LevelId,

@@ -29,7 +29,7 @@ pub(super) async fn describe_tables(
     Ok(found.into())
 }
 
-pub(crate) fn members_to_json(members: &Members) -> Value {
+fn members_to_json(members: &Members) -> Value {
     match members {
         Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
         Members::Range { start, stop } => json!({"range": [start, stop]}),

@@ -36,7 +36,7 @@ impl Service {
 }
 
 /// The folder of a server, and whether a missing one may be built.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct ServerFolder<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) build: bool,

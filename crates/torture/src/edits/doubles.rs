@@ -35,7 +35,7 @@ use crate::trees::{Tree, remove_folder, write_tree};
 use crate::{Report, block_on, in_parallel};
 
 /// Test backends that keep less than they promise, and every order of writers.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Doubles {
     /// Test only every Nth order of writers, and every Nth request of a reader.
     #[arg(long, default_value_t = 1)]

@@ -24,7 +24,7 @@ use crate::commands::Zvf;
 use crate::trees::Tree;
 
 /// What is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(crate) enum What {
     /// Builds with the library.
     Build,

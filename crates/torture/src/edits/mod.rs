@@ -80,11 +80,7 @@ impl Subject {
     }
 
     /// Checks the state after an edit ended with an outcome; `settled` is the state that the next writer finds.
-    pub(crate) fn check_state(
-        &self,
-        ended: &Result<Value, EditError>,
-        settled: &Tree,
-    ) -> anyhow::Result<()> {
+    fn check_state(&self, ended: &Result<Value, EditError>, settled: &Tree) -> anyhow::Result<()> {
         let is_new = *settled == self.after;
         ensure!(
             is_new || *settled == self.before,
@@ -103,7 +99,7 @@ impl Subject {
     /// Edits the store in a backend with these faults, and checks its state as the next writer finds
     /// it, and that it can be edited; returns the requests of the edit. Of a dead process only a
     /// success is known.
-    pub(crate) fn edit_with_faults(
+    fn edit_with_faults(
         &self,
         planned: &[(usize, Fault)],
         is_dead: bool,
@@ -131,7 +127,7 @@ impl Subject {
     }
 
     /// Checks that a recovered store can be edited.
-    pub(crate) fn check_editable(&self, place: &Place, settled: &Tree) -> anyhow::Result<()> {
+    fn check_editable(&self, place: &Place, settled: &Tree) -> anyhow::Result<()> {
         if *settled == self.before {
             self.edit(place).with_context(|| format!("{}: afterwards", self.id))?;
         }
@@ -152,7 +148,7 @@ fn count_axes(files: &Tree) -> anyhow::Result<usize> {
 }
 
 /// Runs these lines as one transaction.
-pub(crate) fn commit_lines(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
+fn commit_lines(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
     for (number, line) in (1..).zip(lines) {
         editor.line(number, &line.to_string())?;
@@ -167,7 +163,7 @@ pub(crate) fn apply_committed(place: &Place) -> anyhow::Result<()> {
 }
 
 /// Creates an object store with these files.
-pub(crate) fn create_backend(files: &Tree) -> Arc<FaultStore> {
+fn create_backend(files: &Tree) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
     block_on(async {
         for (name, bytes) in files {
@@ -178,7 +174,7 @@ pub(crate) fn create_backend(files: &Tree) -> Arc<FaultStore> {
 }
 
 /// Returns the place of the store in it.
-pub(crate) fn place_in_backend(backend: &Arc<FaultStore>) -> Place {
+fn place_in_backend(backend: &Arc<FaultStore>) -> Place {
     let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Place::in_object_store(backend, PREFIX.into(), &OpenOptions::default())
 }
@@ -194,7 +190,7 @@ pub(crate) fn list_files(backend: &FaultStore) -> Tree {
 }
 
 /// Opens the store in it for reading.
-pub(crate) async fn open_in_backend(backend: &Arc<FaultStore>) -> zvf_error::Result<Store> {
+async fn open_in_backend(backend: &Arc<FaultStore>) -> zvf_error::Result<Store> {
     let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Store::from_object_store(objects, &PREFIX.into(), OpenOptions::default()).await
 }
@@ -216,7 +212,7 @@ pub(crate) fn read_files<'a>(
 }
 
 /// Returns the files of the store in a folder, without those of dead writers, which readers ignore.
-pub(crate) fn read_store(store: &Path) -> Tree {
+fn read_store(store: &Path) -> Tree {
     let mut files = archives::tree(store);
     files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
     files

@@ -26,7 +26,7 @@ use crate::Report;
 use archives::random::Random;
 
 /// Run random operations against an in-memory model.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct EditModel {
     /// The number of operations, of all kinds together.
     #[arg(long, default_value_t = 20_000)]
@@ -51,7 +51,7 @@ pub(crate) struct Step {
 }
 
 /// Operations that are committed together, dropped, or followed by an undo.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Transaction {
     steps: Vec<Step>,
     drops: bool,

@@ -24,7 +24,7 @@ use crate::trees::Tree;
 use crate::{Report, in_parallel};
 
 /// Race writers that commit to one store.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Race {
     /// Concurrent writers.
     #[arg(long, default_value_t = 8)]

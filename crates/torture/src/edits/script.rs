@@ -17,7 +17,7 @@ use crate::commands::Zvf;
 use crate::trees::list_names;
 
 /// Run a folder of editing scenarios with their answers.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct EditScript {
     /// The folder: NAME.tar.gz, one for each scenario.
     dir: PathBuf,

@@ -21,7 +21,7 @@ struct Op {
 }
 
 /// Which syncs are omitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Omitted {
     Bytes,
     Names,
@@ -29,7 +29,7 @@ pub(crate) enum Omitted {
 }
 
 /// Which syncs take effect: a stricter disk than the real one shows what a writer relies on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Counted {
     /// Those of everything, including the parent folder of the store.
     AllAndParent,

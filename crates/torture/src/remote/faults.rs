@@ -14,7 +14,7 @@ use super::{Sweep, Writer, run_writer};
 use crate::{Report, edits};
 
 /// Fail every request of every writer once, in each way.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Faults {
     /// Test only every Nth pair of a request and a fault.
     #[arg(long, default_value_t = 1)]
@@ -66,7 +66,7 @@ impl Faults {
 }
 
 /// Drop every writer at every await.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Cancel {
     /// Test only every Nth await.
     #[arg(long, default_value_t = 1)]

@@ -167,7 +167,7 @@ pub(crate) struct Sweep {
     /// The runs of each writer with several random faults, after the pairs.
     pub(crate) then_random: u64,
     /// The number of requests that an overloaded store rejects; 0 to skip this test.
-    pub(crate) bursts: usize,
+    bursts: usize,
     pub(crate) random: Random,
 }
 
@@ -260,7 +260,7 @@ pub(crate) async fn poll_times<T>(work: impl Future<Output = T>, polls: Option<u
 }
 
 /// Waits until all running work has ended, and claims have expired.
-pub(crate) async fn wait_two_days() {
+async fn wait_two_days() {
     tokio::time::sleep(Duration::from_secs(2 * 24 * 3600)).await;
 }
 
@@ -280,7 +280,7 @@ pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> anyhow::Result
 
 /// Checks the invariants after writers of these generations ended. Then the same writer writes once
 /// more.
-pub(crate) async fn check_invariants(
+async fn check_invariants(
     backend: &Arc<FaultStore>,
     writer: Writer,
     folder: &Path,

@@ -20,7 +20,7 @@ use crate::Report;
 use archives::random::Random;
 
 /// Race builders of one prefix.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Race {
     /// The number of races.
     #[arg(long, default_value_t = 2000)]

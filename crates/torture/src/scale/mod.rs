@@ -35,7 +35,7 @@ use crate::remote::create_runtime;
 use crate::{HEAP, Report};
 
 /// What opening, planning and finding ask of a store of millions of chunks.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Scale {
     /// Chunks of the largest store; the others have an eighth of the next larger one.
     #[arg(long, default_value_t = 262_144)]
@@ -43,7 +43,7 @@ pub(crate) struct Scale {
 }
 
 /// The requests of one step, and its peak memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Step {
     name: &'static str,
     /// Shards of an array that it reads from.
@@ -97,7 +97,7 @@ fn list_sizes(chunks: u64) -> Vec<u64> {
 }
 
 /// The requests of one step.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct RequestCounts {
     /// Requests for documents, and their bytes.
     documents: (u64, u64),

@@ -17,7 +17,7 @@ use super::points::{schema, write_points};
 use crate::HEAP;
 
 /// The cost of one refresh.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Refreshed {
     pub(super) chunks: u64,
     /// The rebuilt chunks of the level.

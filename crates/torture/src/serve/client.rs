@@ -12,7 +12,6 @@ pub(crate) struct Client {
 }
 
 /// The bytes received on a connection until it was closed, and the parts of the first answer.
-#[derive(Debug)]
 pub(crate) struct Answer {
     bytes: Vec<u8>,
     /// The status, if one arrived.

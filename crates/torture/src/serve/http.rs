@@ -20,7 +20,7 @@ use archives::random::Random;
 use serde_json::Value;
 
 /// Requests that obey and violate every rule of the server.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Http {
     /// The number of random targets after the rules.
     #[arg(long, default_value_t = 2000)]
@@ -28,7 +28,7 @@ pub(crate) struct Http {
 }
 
 /// One request, as bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Case {
     pub(super) rule: String,
     pub(super) request: Vec<u8>,

@@ -9,7 +9,7 @@ use anyhow::ensure;
 use archives::random::Random;
 
 /// Run many clients that read ranges of a file.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Load {
     /// Concurrent connections.
     #[arg(long, default_value_t = 64)]

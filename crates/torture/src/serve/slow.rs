@@ -20,7 +20,7 @@ use crate::Report;
 use anyhow::anyhow;
 
 /// Run slow clients together with good ones.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Slow {
     /// Concurrent slow connections.
     #[arg(long, default_value_t = 512)]

@@ -12,7 +12,7 @@ use archives::peers::read_figure;
 use archives::random::Random;
 
 /// Good and bad requests for a long time.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Soak {
     /// The duration in seconds; the first third is the warm-up.
     #[arg(long, default_value_t = 1800)]

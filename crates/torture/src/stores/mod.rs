@@ -24,7 +24,7 @@ use self::damage::{Damage, Kind};
 use crate::Report;
 
 /// Damage good stores at random, and validate them.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Stores {
     /// The number of damages.
     #[arg(long, default_value_t = 10_000)]

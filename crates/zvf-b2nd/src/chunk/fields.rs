@@ -163,7 +163,6 @@ impl ExtendedFields {
 
 impl BloscCodec {
     /// Returns the codec with this number in frames and in byte 22 of a chunk.
-    #[must_use]
     pub const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::BloscLz,
@@ -178,7 +177,6 @@ impl BloscCodec {
 
 impl Filter {
     /// Returns the filter with this id.
-    #[must_use]
     pub const fn from_id(id: u8) -> Self {
         match id {
             0 => Self::None,

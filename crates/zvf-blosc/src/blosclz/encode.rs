@@ -14,7 +14,7 @@ use super::{FAR, LONG, LOW};
 use crate::prefix::common_prefix_len;
 
 /// The last position of four bytes, kept between blocks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Table(Vec<u32>); // one more than the position, 0 for none
 
 impl Table {

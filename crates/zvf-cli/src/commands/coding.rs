@@ -11,7 +11,7 @@ use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, CodecPipeline};
 use crate::outcome::Usage;
 
 /// How cells are encoded.
-#[derive(Args, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Codec")]
 pub(crate) struct Coding {
     /// How cells are encoded: none, zstd, gzip or blosc; zstd:9 sets the level.
@@ -38,7 +38,7 @@ pub(crate) struct Coding {
     checksum: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Codec {
     None,
     Zstd(i32),
@@ -78,7 +78,7 @@ impl Coding {
 }
 
 /// The codec of data for which only Zstandard is possible.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Zstd {
     /// How data is encoded: none or zstd; zstd:9 sets the level, -7 to 22 (default 3) [default: none].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd)]
@@ -93,7 +93,7 @@ impl Zstd {
 }
 
 /// Cells per shard, or `None` for no shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shards(pub(crate) Option<Vec<u64>>);
 
 /// Parses `8`, `16,16,4` or `none`.

@@ -36,7 +36,7 @@ use crate::stdin::Stdin;
 /// The content of a file determines its format; where it does not, the extension does. "zvf formats" lists all formats.
 /// A store is a format like any other, as input and as output. The command lists what the output cannot hold before it
 /// writes, and refuses to lose anything with --strict. The output is written atomically.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES, mut_args = shorten)]
 pub(crate) struct Convert {
     /// The input: files of one kind, or one store; - is standard input.
@@ -80,7 +80,7 @@ struct StoreQueries {
 }
 
 /// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum To {
     Store,
     Format(Format),

@@ -29,7 +29,7 @@ use crate::session::Session;
 /// kind must have the same columns and form one geometry. Object ids are unique over all files: those of a file are
 /// shifted to begin after the largest of the files before it, kind by kind; a graph or mesh without object ids is one
 /// object. --keep-ids keeps ids as they are.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     /// The files to read; - is standard input, which needs --format where its first bytes do not determine it.

@@ -18,7 +18,6 @@ use crate::outcome::{Usage, refuse};
 use crate::session::Session;
 
 /// The store that a command reads, and may replace.
-#[derive(Debug)]
 pub(crate) struct InPlace {
     /// Where the command reads and writes.
     pub(crate) address: String,
@@ -59,7 +58,6 @@ fn begin_rewrite(place: Place) -> anyhow::Result<Option<Rewrite>> {
 }
 
 /// A repository that does not exist yet.
-#[derive(Debug)]
 pub(crate) struct NewRepository {
     address: String,
     versions: Arc<dyn Versions>,

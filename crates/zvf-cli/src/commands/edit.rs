@@ -73,7 +73,7 @@ pub(crate) struct Edit {
 }
 
 /// How a store is opened for writing.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Writing")]
 pub(crate) struct Writing {
     /// Assume a single writer, for backends without conditional writes.

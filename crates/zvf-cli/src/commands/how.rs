@@ -23,7 +23,7 @@ use crate::outcome::refuse;
 use crate::session::Session;
 
 /// How to create a store.
-#[derive(Args, Debug, PartialEq)]
+#[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct CreateOptions {
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(crate) struct CreateOptions {
 }
 
 /// How files are read.
-#[derive(Args, Debug, PartialEq)]
+#[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Input")]
 struct Reading {
     /// The columns of positions: lon,lat [default: those of x, y, z and t that exist].
@@ -151,7 +151,7 @@ struct Reading {
 }
 
 /// How space is divided.
-#[derive(Args, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Layout")]
 pub(crate) struct ChunkShapes {
     /// The shape of a chunk, such as 100,100,50; one length is for all axes.
@@ -170,7 +170,7 @@ impl ChunkShapes {
 }
 
 /// Options of zarr-vectors-tools that have no effect here or are refused.
-#[derive(Args, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Args)]
 struct ToolsWords {
     #[arg(long, hide = true, conflicts_with = "is_world")]
     apply_affine: bool,

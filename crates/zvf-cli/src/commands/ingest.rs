@@ -22,7 +22,7 @@ use crate::session::Session;
 ///
 /// The plan divides the work into independent tasks. Any process that sees the files and the folder of the plan may run
 /// each, any number of times; a task that was killed is run again.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Ingest {
     Plan(Box<Plan>),
@@ -33,7 +33,7 @@ pub(crate) enum Ingest {
 /// Scan files and write the list of tasks.
 ///
 /// The layout is chosen as by `zvf create`. The store becomes visible with `zvf ingest finish`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Plan {
     /// The files to read, in this order; all must have the same columns.
     #[arg(required = true, value_name = "INPUT")]
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 ///
 /// A task that is complete is skipped. A task fails when one that it depends on is not complete: route tasks depend on
 /// nothing, cells tasks on every route task, join tasks on every cells task, links tasks on every join task.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     place: PlanPlace,
@@ -62,14 +62,14 @@ pub(crate) struct Run {
 /// Compare the output with the input, and make the store visible.
 ///
 /// Missing tasks are listed. The folder of the plan is removed at the end.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Finish {
     #[command(flatten)]
     place: PlanPlace,
 }
 
 /// The store, and the folder of its plan.
-#[derive(Args, Debug)]
+#[derive(Args)]
 struct PlanPlace {
     /// The store to create: a folder that does not exist, or a URL.
     store: String,

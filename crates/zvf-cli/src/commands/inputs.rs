@@ -15,7 +15,6 @@ use crate::outcome::refuse;
 use crate::stdin::Stdin;
 
 /// The files, with a copy of standard input in the place of `-`.
-#[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) files: Vec<PathBuf>,
     _copy: Option<NamedTempFile>, // removed when the command ends

@@ -23,7 +23,7 @@ use crate::table;
 use crate::target::{self, Out};
 
 /// What is written, and how.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Job {
     /// A description of the input.
     pub(crate) inputs: String,

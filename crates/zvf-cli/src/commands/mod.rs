@@ -44,17 +44,17 @@ use zvf::{Kind, Reader};
 use crate::outcome::{Usage, refuse};
 
 /// Names files, with commas between them.
-pub(crate) fn join_paths(files: &[PathBuf]) -> String {
+fn join_paths(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Names kinds, with commas between them.
-pub(crate) fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
+fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
     kinds.into_iter().map(Kind::token).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the note that only level 0 of a store is copied to `new`, where it has others.
-pub(crate) fn note_coarser_levels(reader: &Reader, new: &str) -> Vec<String> {
+fn note_coarser_levels(reader: &Reader, new: &str) -> Vec<String> {
     if reader.store().level_numbers().len() < 2 {
         return Vec::new();
     }
@@ -62,13 +62,13 @@ pub(crate) fn note_coarser_levels(reader: &Reader, new: &str) -> Vec<String> {
 }
 
 /// Returns a path as text, which addresses are.
-pub(crate) fn text_of(path: &Path) -> Result<&str, Usage> {
+fn text_of(path: &Path) -> Result<&str, Usage> {
     let text = path.to_str();
     text.ok_or_else(|| Usage::new(format!("the path is not valid UTF-8: {}", path.display())))
 }
 
 /// Makes an address absolute, for processes that work in another folder.
-pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
+fn make_absolute(address: &str) -> anyhow::Result<String> {
     let path = address.strip_prefix("file://").unwrap_or(address);
     if path.contains("://") {
         return Ok(path.to_owned());
@@ -77,12 +77,12 @@ pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
 }
 
 /// Returns whether an address is a URL of something that is not a file of this machine.
-pub(crate) fn is_remote_url(address: &str) -> bool {
+fn is_remote_url(address: &str) -> bool {
     address.contains("://") && !address.starts_with("file://")
 }
 
 /// Refuses the first thing that is given, with its hint: it is not possible for `what`.
-pub(crate) fn refuse_given(what: &str, things: &[(&str, bool, &str)]) -> Result<(), Usage> {
+fn refuse_given(what: &str, things: &[(&str, bool, &str)]) -> Result<(), Usage> {
     match things.iter().find(|(_, is_given, _)| *is_given) {
         Some((thing, _, hint)) => refuse(format!("{thing} is not possible for {what}; {hint}")),
         None => Ok(()),

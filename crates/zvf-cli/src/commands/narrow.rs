@@ -9,7 +9,7 @@ use crate::commands::query::region::Where;
 use crate::session::Session;
 
 /// The selected part of a store.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(next_help_heading = "Part of a store")]
 pub(crate) struct Narrow {
     /// The level: a number, or a rule: vertices=N, bytes=SIZE, error=X, screen=WIDTH/PIXELS [default: 0].

@@ -97,7 +97,7 @@ pub(crate) fn parse<T: Args>(words: &[String], positional: &[&str]) -> Result<T,
 mod tests {
     use super::*;
 
-    #[derive(Args, Debug, PartialEq)]
+    #[derive(Debug, PartialEq, Args)]
     struct Shape {
         #[arg(required = true)]
         inputs: Vec<String>,
@@ -111,7 +111,7 @@ mod tests {
         quiet: bool,
     }
 
-    #[derive(Debug, Parser)]
+    #[derive(Parser)]
     struct Line {
         #[arg(long)]
         more: Option<u8>,

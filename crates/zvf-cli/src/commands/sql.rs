@@ -16,7 +16,7 @@ use crate::session::Session;
 ///
 /// This runs the program zvf-sql, next to this one or on PATH: it is installed separately, because its engine is
 /// several times as large as the rest of zvf. All options: zvf-sql --help.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Sql {
     /// Arguments of zvf-sql: a statement, --table NAME=PATH, --format, --output and so on.

@@ -22,7 +22,7 @@ use crate::session::Session;
 /// The plan divides the work into independent tasks. Any process that sees the store and the folder of the plan may run
 /// each, any number of times: a task that was killed is run again, and of two concurrent runs one counts. A store that
 /// changed since the plan is refused. To create a store from files use "zvf ingest".
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Task {
     #[command(subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum Task {
 }
 
 /// Remove a plan and all files of its tasks.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Remove {
     /// The folder of the plan.
     folder: String,

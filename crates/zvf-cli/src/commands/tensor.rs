@@ -22,7 +22,7 @@ use crate::table;
 use crate::target::{Out, check_extension};
 
 /// Inspect dense arrays in one file: .tet, and frames of Caterva and B2ND.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Tensor {
     /// Show the arrays of a file, and their chunks and blocks.
@@ -46,7 +46,7 @@ pub(crate) enum Tensor {
 }
 
 /// `info`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Info {
     /// The file, the folder of a sparse frame, or a URL of either.
     file: String,
@@ -58,7 +58,7 @@ pub(crate) struct Info {
 }
 
 /// `chunks`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Chunks {
     /// The file or its URL.
     file: String,
@@ -67,7 +67,7 @@ pub(crate) struct Chunks {
 }
 
 /// Which datasets are listed, and how many chunks.
-#[derive(Args, Debug)]
+#[derive(Args)]
 struct Which {
     /// List only datasets whose name contains this text, ignoring case.
     #[arg(long, value_name = "TEXT")]
@@ -78,7 +78,7 @@ struct Which {
 }
 
 /// `get`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Get {
     /// The file, the folder of a sparse frame, or a URL of either.
     file: String,
@@ -97,7 +97,7 @@ pub(crate) struct Get {
 }
 
 /// `validate`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Verify {
     /// The file, the folder of a sparse frame, or a URL of either.
     file: String,

@@ -61,58 +61,49 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
     let input = lines(&folder);
     let script = folder.write(
         "script.jsonl",
-        [
-            r#"{"op":"vertex.move","vertices":{"object":4,"index":0},"to":[79.0,1.0,1.0]}"#,
-            r#"{"op":"object.add","positions":[[1,1,1],[78,78,60],[2,77,3]]}"#,
-            r#"{"op":"object.remove","objects":[6]}"#,
-            r#"{"op":"column.add","scope":"object","name":"extra","dtype":"float32"}"#,
-            r#"{"op":"object.copy","object":8,"by":[1,1,1]}"#,
-        ]
-        .join("\n"),
+        r#"{"op":"vertex.move","vertices":{"object":4,"index":0},"to":[79.0,1.0,1.0]}
+{"op":"object.add","positions":[[1,1,1],[78,78,60],[2,77,3]]}
+{"op":"object.remove","objects":[6]}
+{"op":"column.add","scope":"object","name":"extra","dtype":"float32"}
+{"op":"object.copy","object":8,"by":[1,1,1]}
+"#,
     );
     let segments = folder.write(
         "segments.jsonl",
-        [
-            r#"{"op":"column.add","scope":"object","name":"segment_id","dtype":"int64","fill":7}"#,
-            r#"{"op":"object.set","objects":[4,8],"values":{"segment_id":900}}"#,
-            r#"{"op":"object.set","objects":[4],"values":{"segment_id":901}}"#,
-            r#"{"op":"column.drop","scope":"object","name":"segment_id"}"#,
-        ]
-        .join("\n"),
+        r#"{"op":"column.add","scope":"object","name":"segment_id","dtype":"int64","fill":7}
+{"op":"object.set","objects":[4,8],"values":{"segment_id":900}}
+{"op":"object.set","objects":[4],"values":{"segment_id":901}}
+{"op":"column.drop","scope":"object","name":"segment_id"}
+"#,
     );
     let table = folder.write("types.csv", "id,type\n0,3\n2,4\n");
-    let pyramid = "pyramid STORE --in-place --levels 1";
-    let (two, three) = (json!(2), json!(3));
-    let keeps = (two.clone(), true, true);
-    let none = Value::Null;
-    let cases: [(&str, Declared); 19] = [
-        ("edit STORE --script SCRIPT", keeps.clone()),
-        ("edit STORE --script SEGMENTS", keeps.clone()),
-        ("edit STORE --script SCRIPT; history undo STORE", keeps.clone()),
-        ("edit STORE --script SCRIPT; vacuum STORE", keeps.clone()),
-        ("edit STORE --script SCRIPT; history gc STORE --renumber", keeps.clone()),
-        ("attach STORE TABLE --key id", keeps.clone()),
-        ("join STORE OTHER", keeps.clone()),
-        (pyramid, keeps.clone()),
-        ("pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT", keeps.clone()),
-        (
-            "pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT --refresh stale",
-            keeps.clone(),
-        ),
-        ("pyramid STORE --in-place --levels 1; history gc STORE --renumber", keeps.clone()),
-        ("rewrite STORE --in-place --shard 3", (three, true, true)),
-        ("rewrite STORE --in-place --shard none", (none.clone(), true, true)),
-        ("rewrite STORE --in-place --codec zstd", keeps.clone()),
-        ("repair STORE --in-place", keeps.clone()),
-        ("rewrite STORE --in-place --manifests dense", keeps.clone()),
-        (
-            "pyramid STORE --in-place --levels 1; rewrite STORE --in-place --manifests vlen",
-            (two.clone(), false, true),
-        ),
-        ("rewrite STORE --in-place --manifests vlen; history undo STORE", keeps),
-        // A new store has what its own options say.
-        ("convert STORE NEW", (none, false, true)),
+    let keeping = [
+        "edit STORE --script SCRIPT",
+        "edit STORE --script SEGMENTS",
+        "edit STORE --script SCRIPT; history undo STORE",
+        "edit STORE --script SCRIPT; vacuum STORE",
+        "edit STORE --script SCRIPT; history gc STORE --renumber",
+        "attach STORE TABLE --key id",
+        "join STORE OTHER",
+        "pyramid STORE --in-place --levels 1",
+        "pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT",
+        "pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT --refresh stale",
+        "pyramid STORE --in-place --levels 1; history gc STORE --renumber",
+        "rewrite STORE --in-place --codec zstd",
+        "repair STORE --in-place",
+        "rewrite STORE --in-place --manifests dense",
+        "rewrite STORE --in-place --manifests vlen; history undo STORE",
     ];
+    let vlen = "pyramid STORE --in-place --levels 1; rewrite STORE --in-place --manifests vlen";
+    let others: [(&str, Declared); 4] = [
+        ("rewrite STORE --in-place --shard 3", (json!(3), true, true)),
+        ("rewrite STORE --in-place --shard none", (Value::Null, true, true)),
+        (vlen, (json!(2), false, true)),
+        // A new store has what its own options say.
+        ("convert STORE NEW", (Value::Null, false, true)),
+    ];
+    let cases =
+        keeping.map(|commands| (commands, (json!(2), true, true))).into_iter().chain(others);
     let create = |name: &str, options: &[&str]| {
         let store = folder.at(name);
         let kind = ["--kind", "streamline", "--chunk-shape", "20,20,20", "-q"];
@@ -121,7 +112,7 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
     };
     let other = create("other.zarrvectors", &["--plain", "--shard", "none"]);
     assert_eq!(declared(&other, "plain"), (Value::Null, false, false));
-    for (number, (commands, expected)) in cases.into_iter().enumerate() {
+    for (number, (commands, expected)) in cases.enumerate() {
         let name = format!("{number}.zarrvectors");
         let store = create(&name, &["--shard", "2", "--manifests", "dense"]);
         let new = folder.at(&format!("new{number}.zarrvectors"));
@@ -137,13 +128,11 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
     let late = create("late.zarrvectors", &["--plain", "--shard", "none"]);
     let columns = folder.write(
         "columns.jsonl",
-        [
-            r#"{"op":"object.remove","objects":[8]}"#,
-            r#"{"op":"vertex.move","vertices":{"object":4,"index":0},"to":[79.0,1.0,1.0]}"#,
-            r#"{"op":"column.add","scope":"object","name":"vertex_count","dtype":"uint32"}"#,
-            r#"{"op":"column.add","scope":"fragment","name":"segment_id","dtype":"uint64","fill":0}"#,
-        ]
-        .join("\n"),
+        r#"{"op":"object.remove","objects":[8]}
+{"op":"vertex.move","vertices":{"object":4,"index":0},"to":[79.0,1.0,1.0]}
+{"op":"column.add","scope":"object","name":"vertex_count","dtype":"uint32"}
+{"op":"column.add","scope":"fragment","name":"segment_id","dtype":"uint64","fill":0}
+"#,
     );
     zvf(&["edit", &late, "--script", &columns, "-q"]).clean();
     assert_eq!(declared(&late, "columns are added"), (Value::Null, false, true));

@@ -127,10 +127,11 @@ fn columns_with_slashes_are_attached_and_found() {
     let table = folder.write("b.csv", "id,mass/kg,..\n0,5,a\n1,6,b\n");
     done(&["create", "-q", &points, &store]);
     done(&["attach", "-q", &store, &table, "--key", "id"]);
+    let root = fs::read_to_string(folder.at("a.zarrvectors/zarr.json")).unwrap();
+    assert!(root.contains(r#""mass%2Fkg":{"dtype":"int64"}"#), "{root}");
     let twice = folder.write("c.csv", "id,n,n\n0,5,6\n");
-    assert!(
-        zvf(&["attach", &store, &twice, "--key", "id"]).refused(3).contains("found \"n\" twice")
-    );
+    let refused = zvf(&["attach", &store, &twice, "--key", "id"]).refused(3);
+    assert!(refused.contains("found \"n\" twice"));
     done(&["edit", "append", "-q", &store, &points]);
     let script =
         r#"{"op":"column.rename","scope":"object","name":"mass/kg","to":"mass"}"#.to_owned() + "\n";

@@ -42,13 +42,11 @@ impl MissingFormat {
     }
 
     /// Returns the missing format with this name in commands.
-    #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.token.eq_ignore_ascii_case(token))
     }
 
     /// Returns the missing format of the extension of a file name.
-    #[must_use]
     pub fn from_extension(path: &Path) -> Option<Self> {
         let end = path.extension()?.to_str()?;
         let has =

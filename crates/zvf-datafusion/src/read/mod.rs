@@ -73,7 +73,7 @@ impl ScanContext {
     }
 
     /// Returns batches of `rows` rows in total, without columns, made one by one.
-    pub(crate) fn empty_batches(self, rows: u64) -> impl Iterator<Item = Result<RecordBatch>> {
+    fn empty_batches(self, rows: u64) -> impl Iterator<Item = Result<RecordBatch>> {
         let mut remaining = rows;
         std::iter::from_fn(move || {
             let batch_rows = remaining.min(MAX_EMPTY_BATCH_ROWS);

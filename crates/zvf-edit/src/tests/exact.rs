@@ -240,6 +240,9 @@ fn appended_points_without_an_object_stay_without_one() {
     assert_eq!(after[&Some(1)], [[2.0, 2.0]]);
     assert_eq!(after[&Some(5)], [[3.0, 3.0]]);
     assert_eq!(after[&None], [[0.5, 0.5], [1.0, 1.0], [4.0, 4.0]]);
+    let above = json!({"op": "vertex.remove", "vertices": {"where": "x > 2.5 and y > 3.5"}});
+    let report = run(store.as_path(), &[above]).unwrap(); // axes are columns
+    assert_eq!(report["commits"][0]["vertices"]["removed"], 1);
 }
 
 #[test]

@@ -161,6 +161,12 @@ fn fragments_that_are_missing_and_ranges_that_are_none_are_refused() {
         assert_eq!(error.class, Class::NotFound, "{error}");
         assert!(error.message.contains("expected the fragments of"), "{error}");
     }
+    for lost in ["object_index", "links/0"] {
+        let store = Unpacked::new("gr3_links");
+        let line = move_all(store.path(), 2.5);
+        std::fs::remove_file(store.path().join(format!("0/{lost}/zarr.json"))).unwrap();
+        assert_fails(run(store.path(), &[line]), Class::NotFound);
+    }
     let store = Unpacked::new("sl3_streamlines");
     for range in [json!([1, 2, 3]), json!(["0", 2]), json!(7)] {
         change_document(store.path(), "0/groups", |doc| {

@@ -35,7 +35,6 @@ pub struct FragmentIndexBuilder {
 
 impl FragmentIndexBuilder {
     /// Begins without fragments.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,7 +94,6 @@ impl FragmentIndexBuilder {
     }
 
     /// Returns the blob.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // No more bits are set than there are fragments.
         let ranges: u32 = self.bitmap.iter().map(|word| word.count_ones()).sum();

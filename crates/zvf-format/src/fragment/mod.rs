@@ -131,7 +131,6 @@ impl<'a> FragmentIndex<'a> {
     }
 
     /// Lists set bits past F, and bytes after the end.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let lint = |class, field, at, found| {
@@ -152,13 +151,11 @@ impl<'a> FragmentIndex<'a> {
     }
 
     /// Returns the number of fragments, empty ones included; a `u64`, as in the blob.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         num::to_u64(num::usize_from_u32(self.fragments))
     }
 
     /// Returns whether there is no fragment.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.fragments == 0
     }
@@ -166,7 +163,6 @@ impl<'a> FragmentIndex<'a> {
     /// Returns fragment `f`, or `None` past the end. Counts bits up to `f`, so it is linear in `f /
     /// 64`, unless all fragments are of one kind. For many look-ups in one index, use a
     /// [`RankTable`].
-    #[must_use]
     pub fn get(&self, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = self.locate(f)?;
         let before = if self.ranges.is_empty() {
@@ -180,27 +176,23 @@ impl<'a> FragmentIndex<'a> {
     }
 
     /// Returns whether fragment `f` is a range, or `None` past the end.
-    #[must_use]
     pub fn is_range(&self, f: u64) -> Option<bool> {
         let (word, bit) = self.locate(f)?;
         Some(self.bitmap.get(word)?.get() & bit != 0)
     }
 
     /// Returns the number of rows of fragment `f`, or `None` past the end.
-    #[must_use]
     pub fn row_count(&self, f: u64) -> Option<u64> {
         self.get(f).map(|fragment| fragment.len())
     }
 
     /// Returns an iterator over the fragments in order.
-    #[must_use]
     pub fn iter(&self) -> Fragments<'a> {
         Fragments::new(self)
     }
 
     /// Returns the number of rows of all fragments, shared rows counted each time; `None` if the
     /// sum does not fit in `u64`.
-    #[must_use]
     pub fn rows_total(&self) -> Option<u64> {
         let listed = num::to_u64(self.indices.len());
         self.ranges.iter().try_fold(listed, |sum, [_, count]| sum.checked_add(to_unsigned(*count)))
@@ -208,7 +200,6 @@ impl<'a> FragmentIndex<'a> {
 
     /// Returns one more than the highest row of any fragment, or 0 without fragments. An empty
     /// range counts up to its start.
-    #[must_use]
     pub fn extent(&self) -> u64 {
         // `parse` found no end past `i64::MAX`.
         let end = |[start, count]: &[I64; 2]| start.get().saturating_add(count.get());
@@ -219,7 +210,6 @@ impl<'a> FragmentIndex<'a> {
 
     /// Returns whether the fragments are ranges that cover the rows `0..n_rows` once and in order,
     /// so that the stored payload is already ordered by fragment.
-    #[must_use]
     pub fn tiles(&self, n_rows: u64) -> bool {
         let mut next = 0;
         let joined = self.ranges.iter().all(|[start, count]| {
@@ -326,14 +316,12 @@ impl<B: AsRef<[u8]>> FragmentBlob<B> {
 
     /// Returns the fragments. Only the header is read again, so the cost does not depend on their
     /// number.
-    #[must_use]
     pub fn view(&self) -> FragmentIndex<'_> {
         // Fails only if `as_ref` returns other bytes than before.
         FragmentIndex::read(self.0.as_ref(), false).unwrap_or(NONE)
     }
 
     /// Returns the blob.
-    #[must_use]
     pub const fn bytes(&self) -> &B {
         &self.0
     }

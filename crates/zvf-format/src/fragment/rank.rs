@@ -33,7 +33,6 @@ pub struct RankTable {
 
 impl RankTable {
     /// Counts the ranges of `index` in one pass.
-    #[must_use]
     pub fn new(index: &FragmentIndex<'_>) -> Self {
         let words = index.bitmap.iter().scan(0_u32, |sum, word| {
             let before = *sum;
@@ -44,7 +43,6 @@ impl RankTable {
     }
 
     /// Returns fragment `f` of `index`, or `None` past the end.
-    #[must_use]
     pub fn get<'a>(&self, index: &FragmentIndex<'a>, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = index.locate(f)?;
         let before = *self.before.get(word)?;

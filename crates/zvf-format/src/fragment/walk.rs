@@ -39,7 +39,6 @@ pub enum Fragment<'a> {
 impl<'a> Fragment<'a> {
     /// Returns the number of rows, repeated ones counted each time; a `u64`, because a range of a
     /// few bytes can stand for more than memory holds.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
             Self::Range { count, .. } => *count,
@@ -48,13 +47,11 @@ impl<'a> Fragment<'a> {
     }
 
     /// Returns whether there is no row.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns an iterator over the rows in order, expanded one by one.
-    #[must_use]
     pub fn rows(&self) -> Numbers<'a> {
         match self {
             Self::Range { start, count } => Numbers::range(*start, *count),

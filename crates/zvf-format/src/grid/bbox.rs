@@ -52,25 +52,21 @@ impl BoundingBox {
     }
 
     /// Returns the lower corner.
-    #[must_use]
     pub fn low(&self) -> &[f64] {
         used_items(&self.low, self.axes)
     }
 
     /// Returns the upper corner.
-    #[must_use]
     pub fn high(&self) -> &[f64] {
         used_items(&self.high, self.axes)
     }
 
     /// Returns how many axes there are.
-    #[must_use]
     pub fn axes(&self) -> usize {
         self.axes.into()
     }
 
     /// Returns whether a position lies inside or on a face; `false` for another rank or a NaN.
-    #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
         let mut faces = position.iter().zip(self.low().iter().zip(self.high()));
         position.len() == self.axes() && faces.all(|(x, (low, high))| low <= x && x <= high)

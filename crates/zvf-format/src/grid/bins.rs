@@ -59,31 +59,26 @@ impl Bins {
 
     /// Creates one bin per chunk, for a level without a bin shape. The chunk by bin and the chunk
     /// by position are then equal.
-    #[must_use]
     pub const fn from_chunk_shape(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }
     }
 
     /// Returns the shape of a chunk.
-    #[must_use]
     pub const fn chunk_shape(&self) -> &ChunkShape {
         &self.chunk
     }
 
     /// Returns the size of a bin on each axis.
-    #[must_use]
     pub fn bin_shape(&self) -> &[f64] {
         self.bin.sizes()
     }
 
     /// Returns the number of bins per chunk on each axis, at least one.
-    #[must_use]
     pub fn bins_per_chunk(&self) -> &[i64] {
         used_items(&self.per_chunk, self.chunk.axes)
     }
 
     /// Returns the number of bins per chunk.
-    #[must_use]
     pub fn count(&self) -> u64 {
         // Cannot saturate: `new` checked the product.
         self.per_chunk.iter().fold(1, |all, n| all.saturating_mul(n.unsigned_abs()))
@@ -173,19 +168,16 @@ pub struct BinRange {
 
 impl BinRange {
     /// Returns whether there are no bins.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.local.is_empty()
     }
 
     /// Returns how many bins there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.local.count().unwrap_or(u64::MAX) // at most the bins of a chunk, which fit
     }
 
     /// Returns whether the bin with this flat index is among them.
-    #[must_use]
     pub fn contains(&self, flat: u64) -> bool {
         let axes = (0..self.local.rank()).rev();
         let rest = axes.zip(self.per_chunk.iter().take(self.local.rank()).rev()).try_fold(

@@ -86,31 +86,26 @@ impl Grid {
     }
 
     /// Returns the first cell on each axis.
-    #[must_use]
     pub fn origin(&self) -> &[i64] {
         used_items(&self.origin, self.rank)
     }
 
     /// Returns the number of cells on each axis.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         used_items(&self.shape, self.rank)
     }
 
     /// Returns the number of axes, including the axis of attribute bins.
-    #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
     /// Returns whether the array has a cell for this chunk.
-    #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         self.path(key).is_ok()
     }
 
     /// Returns the key of the cell at `index`, if the array has it.
-    #[must_use]
     pub fn key(&self, index: &[u64]) -> Option<ChunkKey> {
         let mut components = [0; MAX_RANK];
         for ((to, from), at) in components.iter_mut().zip(self.origin()).zip(index) {

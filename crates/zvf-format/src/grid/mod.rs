@@ -50,7 +50,6 @@ pub const MAX_AXES: usize = 8;
 /// assert_eq!(whole_ratio(0.3, 0.1), Some(3));
 /// assert_eq!(whole_ratio(5.0, 2.0), None);
 /// ```
-#[must_use]
 pub fn whole_ratio(large: f64, small: f64) -> Option<i64> {
     let ratio = large / small;
     let nearest = num::floor_i64(ratio + 0.5)?;

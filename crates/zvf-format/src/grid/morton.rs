@@ -13,7 +13,6 @@
 /// assert_eq!(morton(&[0, 1]), Some(2));
 /// assert_eq!(morton(&[3, 0, 1]), Some(0b1101));
 /// ```
-#[must_use]
 pub fn morton(components: &[i64]) -> Option<u64> {
     let axes = u32::try_from(components.len()).ok()?;
     let mut code = 0_u64;

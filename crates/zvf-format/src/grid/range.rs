@@ -28,19 +28,16 @@ pub struct ChunkRange {
 
 impl ChunkRange {
     /// Returns whether there are no chunks.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.empty
     }
 
     /// Returns how many axes there are.
-    #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
     /// Returns the first and the last chunk on an axis.
-    #[must_use]
     pub fn axis(&self, axis: usize) -> Option<(i64, i64)> {
         if self.empty || axis >= self.rank() {
             return None;
@@ -49,7 +46,6 @@ impl ChunkRange {
     }
 
     /// Returns the number of chunks, or `None` from 2^64 on.
-    #[must_use]
     pub fn count(&self) -> Option<u64> {
         if self.empty {
             return Some(0);
@@ -61,7 +57,6 @@ impl ChunkRange {
 
     /// Returns whether a chunk is in the range. If the key has one more component, the first is the
     /// bin of an attribute and may have any value.
-    #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         let extra = key.rank().checked_sub(self.rank());
         let inside = |components: &[i64]| {
@@ -133,7 +128,6 @@ impl ChunkRange {
 
 impl Grid {
     /// Returns all cells.
-    #[must_use]
     pub fn chunks(&self) -> ChunkRange {
         ChunkRange::from_fn(self.rank, |axis| {
             let (first, cells) = (*self.origin().get(axis)?, self.shape().get(axis)?);

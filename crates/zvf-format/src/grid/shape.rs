@@ -54,13 +54,11 @@ impl ChunkShape {
     }
 
     /// Returns the sizes.
-    #[must_use]
     pub fn sizes(&self) -> &[f64] {
         used_items(&self.sizes, self.axes)
     }
 
     /// Returns how many axes there are.
-    #[must_use]
     pub fn axes(&self) -> usize {
         self.axes.into()
     }
@@ -117,7 +115,6 @@ pub struct LevelRatio {
 
 impl LevelRatio {
     /// Returns the multiple on each axis, at least one.
-    #[must_use]
     pub fn multiples(&self) -> &[i64] {
         used_items(&self.times, self.axes)
     }

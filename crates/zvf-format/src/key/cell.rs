@@ -76,7 +76,6 @@ impl CellKey {
     }
 
     /// Returns the chunks, one for each endpoint.
-    #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
         used_items(&self.chunks, self.width)
     }

@@ -63,7 +63,7 @@ pub(super) fn cmp_plain(a: &[i64], b: &[i64]) -> Ordering {
 }
 
 /// A number in a name, and the byte after it unless the name ends there.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Token {
     pub(super) plus: bool,
     pub(super) number: i64,

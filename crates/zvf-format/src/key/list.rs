@@ -12,7 +12,6 @@
 /// Every byte is checked against its neighbours without a branch, so that the compiler vectorizes
 /// the loop. By induction from the bracket: a quote after a gap opens a key, the quote after the
 /// key closes it, and a comma follows.
-#[must_use]
 pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
     let is = |one: u8, other: u8| u8::from(one == other);
     let mut odd = 0;

@@ -79,32 +79,27 @@ impl ChunkKey {
     }
 
     /// Returns the coordinates, one for each axis of the chunk grid.
-    #[must_use]
     pub fn components(&self) -> &[i64] {
         used_items(&self.components, self.rank)
     }
 
     /// Returns the number of components, `sid_ndim` in the format's documents.
-    #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
     /// Returns the last `axes` components: the coordinates in space, without the bin of an
     /// attribute.
-    #[must_use]
     pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
         self.components().get(self.rank().checked_sub(axes)?..)
     }
 
     /// Compares the coordinates, first axis first: the order of vertices.
-    #[must_use]
     pub fn cmp_numeric(&self, other: &Self) -> Ordering {
         self.components().cmp(other.components())
     }
 
     /// Compares the printed keys: the order of links and presence lists.
-    #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         decimal::cmp_plain(self.components(), other.components())
     }

@@ -80,7 +80,6 @@ impl Offsets {
     }
 
     /// Returns the offset of an endpoint: all zero for the first, `None` past the last.
-    #[must_use]
     pub fn get(&self, endpoint: usize) -> Option<&[i64]> {
         let steps = self.steps.get(..self.link_width())?.get(endpoint)?;
         steps.get(..self.sid_ndim())
@@ -92,32 +91,27 @@ impl Offsets {
     }
 
     /// Returns the number of components per offset.
-    #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.sid_ndim.into()
     }
 
     /// Returns the number of endpoints of a record, the first included.
-    #[must_use]
     pub fn link_width(&self) -> usize {
         self.width.into()
     }
 
     /// Returns whether all endpoints lie in the chunk the first one is anchored to.
-    #[must_use]
     pub fn are_zero(&self) -> bool {
         self.iter().flatten().all(|step| *step == 0)
     }
 
     /// Returns whether the offsets never descend, starting from zero. Sorted endpoints give such
     /// offsets, and undirected canonical families must have them.
-    #[must_use]
     pub fn are_sorted(&self) -> bool {
         (0..self.link_width()).map(|endpoint| self.get(endpoint)).is_sorted()
     }
 
     /// Compares the printed segments: the order in which a family is enumerated.
-    #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         match (self.width, other.width) {
             (1, 1) => Ordering::Equal,

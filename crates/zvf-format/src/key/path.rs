@@ -67,7 +67,6 @@ impl ChunkPath {
     }
 
     /// Returns the index on each axis.
-    #[must_use]
     pub fn index(&self) -> &[u64] {
         used_items(&self.index, self.rank)
     }

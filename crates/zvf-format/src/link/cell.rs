@@ -100,31 +100,26 @@ impl<'a> LinkCell<'a> {
     }
 
     /// Lists bytes that belong to no group; a flat body has none.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         self.ragged.map_or_else(Lints::default, |ragged| ragged.lints())
     }
 
     /// Returns the layout of a row.
-    #[must_use]
     pub const fn shape(&self) -> RowShape {
         self.shape
     }
 
     /// Returns the number of records.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.chunks_exact(self.shape.size().into()).len()
     }
 
     /// Returns whether there are no records.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the groups of an inline body.
-    #[must_use]
     pub const fn groups(&self) -> Option<Ragged<'a>> {
         self.ragged
     }
@@ -167,7 +162,6 @@ impl<'a> LinkCell<'a> {
     }
 
     /// Returns record `i`, or `None` past the end.
-    #[must_use]
     pub fn record(&self, i: usize) -> Option<LinkRecord> {
         let (_, row) = self.rows().nth(i)?;
         self.shape.read(row).ok()

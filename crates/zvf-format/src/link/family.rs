@@ -88,56 +88,47 @@ impl LinkPolicy {
     }
 
     /// Returns how many endpoints a record has.
-    #[must_use]
     pub fn link_width(&self) -> usize {
         self.link_width.into()
     }
 
     /// Returns how many components a chunk key has.
-    #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.anchor.rank()
     }
 
     /// Returns the difference in level between the ends.
-    #[must_use]
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
     /// Returns whether links are directed: endpoints keep the given order.
-    #[must_use]
     pub const fn is_directed(&self) -> bool {
         self.directed
     }
 
     /// Returns how often records are stored.
-    #[must_use]
     pub const fn store(&self) -> LinkStorage {
         self.store
     }
 
     /// Returns the map to the level of the other endpoints.
-    #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
     /// Returns whether rows begin with a permutation, unless the array's document states it.
-    #[must_use]
     pub fn has_perm(&self, intra: bool) -> bool {
         let moved = self.store == LinkStorage::Duplicate || !self.directed;
         !intra && self.delta == Delta::SAME && moved
     }
 
     /// Returns how the rows of a cell are wrapped.
-    #[must_use]
     pub fn body(&self, intra: bool) -> Body {
         if intra && self.delta == Delta::SAME { Body::Flat } else { Body::Inline }
     }
 
     /// Returns the layout of a row, for an array whose document does not state it.
-    #[must_use]
     pub fn row_shape(&self, element: LinkInteger, intra: bool) -> RowShape {
         RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }

@@ -57,19 +57,16 @@ impl<'a> FlatLinks<'a> {
     }
 
     /// Returns how many records there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.items.chunks_exact(self.record_items()).len()
     }
 
     /// Returns whether there are no records.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Returns record `i`, or `None` past the end.
-    #[must_use]
     pub fn record(&self, i: usize) -> Option<FlatRecord<'a>> {
         let items = self.items.chunks_exact(self.record_items()).nth(i)?;
         Some(FlatRecord { items, sid_ndim: self.sid_ndim })
@@ -106,7 +103,6 @@ pub struct FlatRecord<'a> {
 
 impl<'a> FlatRecord<'a> {
     /// Returns the chunk and the row of an endpoint, or `None` past the last.
-    #[must_use]
     pub fn endpoint(&self, i: usize) -> Option<(ChunkKey, u64)> {
         let items = self.items.chunks_exact(stride(self.sid_ndim)).nth(i)?;
         let (vi, chunk) = items.split_last()?;

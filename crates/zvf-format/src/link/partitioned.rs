@@ -63,13 +63,11 @@ impl<'a> PartitionedLinks<'a> {
     }
 
     /// Returns how many records there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.records().count()
     }
 
     /// Returns whether there are no records.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.blob.is_empty()
     }

@@ -31,7 +31,6 @@ pub struct Permutation {
 impl Permutation {
     /// Creates the permutation with this order, or `None` if it is not a permutation of `0..L`, or
     /// longer than [`MAX_WIDTH`].
-    #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
         let mut seen = 0_u8;
         for place in order {
@@ -46,13 +45,11 @@ impl Permutation {
     }
 
     /// Creates the identity permutation. A length above [`MAX_WIDTH`] is clamped.
-    #[must_use]
     pub fn identity(len: u8) -> Self {
         Self::from_inputs(len, 0..len)
     }
 
     /// Returns the permutation of `len` places with this code, or `None` for an invalid code.
-    #[must_use]
     pub fn from_code(code: u64, len: u8) -> Option<Self> {
         if usize::from(len) > MAX_WIDTH || code >= factorial(len) {
             return None;
@@ -75,7 +72,6 @@ impl Permutation {
     }
 
     /// Returns the code of this permutation.
-    #[must_use]
     pub fn code(&self) -> u16 {
         let mut unused = 0xff_u8;
         let (mut code, mut left) = (0_u16, u16::from(self.len));
@@ -91,13 +87,11 @@ impl Permutation {
     }
 
     /// Returns the input position of each place.
-    #[must_use]
     pub fn order(&self) -> &[u8] {
         used_items(&self.order, self.len)
     }
 
     /// Returns the place of each input position.
-    #[must_use]
     pub fn inverse(&self) -> Self {
         let mut inverse = Self { order: [0; MAX_WIDTH], len: self.len };
         for (i, place) in (0_u8..).zip(self.order()) {

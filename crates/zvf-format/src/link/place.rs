@@ -107,7 +107,7 @@ pub struct Placements<'a> {
 }
 
 /// The rule by which copies follow from the endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum CopyRule {
     AsGiven,
     Sorted,
@@ -195,19 +195,16 @@ pub struct Placement<'a> {
 
 impl<'a> Placement<'a> {
     /// Returns the chunk under which the copy is stored.
-    #[must_use]
     pub const fn source(&self) -> &'a ChunkKey {
         self.source
     }
 
     /// Returns the endpoint at a place; the first lies in the source chunk.
-    #[must_use]
     pub fn endpoint(&self, place: usize) -> Option<&'a Endpoint<'a>> {
         self.endpoints.get(usize::from(*self.order.order().get(place)?))
     }
 
     /// Returns the array in which the copy is stored.
-    #[must_use]
     pub fn offsets(&self) -> Offsets {
         // `check` found that every offset from the source fits.
         let step = |place, axis| self.step(place, axis).unwrap_or(0);
@@ -215,7 +212,6 @@ impl<'a> Placement<'a> {
     }
 
     /// Returns whether every offset is zero, or there is one endpoint.
-    #[must_use]
     pub fn is_intra(&self) -> bool {
         self.intra.unwrap_or_else(|| {
             let mut places = 1..self.endpoints.len();
@@ -225,7 +221,6 @@ impl<'a> Placement<'a> {
     }
 
     /// Returns the stored record.
-    #[must_use]
     pub fn record(&self) -> LinkRecord {
         // Every place holds an endpoint.
         let row = |place| self.endpoint(place).map_or(0, |endpoint| endpoint.row);
@@ -233,7 +228,6 @@ impl<'a> Placement<'a> {
     }
 
     /// Returns the input position of each place.
-    #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }

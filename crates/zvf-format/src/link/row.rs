@@ -149,31 +149,26 @@ impl RowShape {
     }
 
     /// Returns the type of an item.
-    #[must_use]
     pub const fn element(&self) -> LinkInteger {
         self.element
     }
 
     /// Returns how many endpoints a record has.
-    #[must_use]
     pub fn link_width(&self) -> usize {
         self.link_width.into()
     }
 
     /// Returns whether the first column is a permutation.
-    #[must_use]
     pub const fn has_perm(&self) -> bool {
         self.has_perm
     }
 
     /// Returns the number of items per row.
-    #[must_use]
     pub fn columns(&self) -> u8 {
         self.link_width.saturating_add(self.has_perm.into()) // at most 9
     }
 
     /// Returns the number of bytes per row.
-    #[must_use]
     pub fn size(&self) -> u8 {
         self.columns().saturating_mul(self.element.size()) // at most 72
     }
@@ -298,19 +293,16 @@ impl LinkRecord {
     }
 
     /// Returns the row of each endpoint in its chunk, in placement order.
-    #[must_use]
     pub fn rows(&self) -> &[u64] {
         used_items(&self.rows, self.order.len())
     }
 
     /// Returns the code of the permutation, if one is stored.
-    #[must_use]
     pub fn perm(&self) -> Option<u16> {
         self.has_perm.then(|| self.order.code())
     }
 
     /// Returns the input position of each place; the identity, if no permutation is stored.
-    #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }

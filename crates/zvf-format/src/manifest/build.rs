@@ -108,7 +108,6 @@ impl ManifestBuilder {
     }
 
     /// Returns the blob.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         [&self.count.to_le_bytes(), self.blocks.as_slice()].concat()
     }

@@ -93,7 +93,6 @@ impl<'a> Manifest<'a> {
     }
 
     /// Returns the number of coordinates per chunk.
-    #[must_use]
     pub const fn sid_ndim(&self) -> u64 {
         self.sid_ndim
     }
@@ -101,7 +100,6 @@ impl<'a> Manifest<'a> {
     /// Returns the number of references that the blocks expand to; `None` if it does not fit in
     /// `u64`. Not a `usize`: a block of a few bytes can stand for more references than memory
     /// holds.
-    #[must_use]
     pub fn len(&self) -> Option<u64> {
         u64::try_from(self.total()).ok()
     }
@@ -113,19 +111,16 @@ impl<'a> Manifest<'a> {
     }
 
     /// Returns whether there is no reference: no block, or only empty ones.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == Some(0)
     }
 
     /// Returns an iterator over the blocks in order.
-    #[must_use]
     pub const fn blocks(&self) -> Blocks<'a> {
         Blocks::new(self.blocks, self.count, self.sid_ndim)
     }
 
     /// Returns an iterator over the references in order, expanded one by one.
-    #[must_use]
     pub const fn references(&self) -> References<'a> {
         References::new(self.blocks())
     }
@@ -201,13 +196,11 @@ impl<B: AsRef<[u8]>> ManifestBlob<B> {
     }
 
     /// Returns the manifest without checking it again.
-    #[must_use]
     pub fn view(&self) -> Manifest<'_> {
         Manifest::unchecked(self.blob.as_ref(), self.sid_ndim)
     }
 
     /// Returns the blob.
-    #[must_use]
     pub const fn bytes(&self) -> &B {
         &self.blob
     }

@@ -59,7 +59,6 @@ pub enum BlockFragments<'a> {
 impl<'a> BlockFragments<'a> {
     /// Returns the number of fragments; a `u64`, because a block of a few bytes can stand for more
     /// than memory holds.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
             Self::Single(_) => 1,
@@ -69,13 +68,11 @@ impl<'a> BlockFragments<'a> {
     }
 
     /// Returns whether there is none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns an iterator over the fragment numbers in order, expanded one by one.
-    #[must_use]
     pub fn iter(&self) -> Numbers<'a> {
         match self {
             Self::Single(fragment) => Numbers::range(*fragment, 1),
@@ -85,7 +82,6 @@ impl<'a> BlockFragments<'a> {
     }
 
     /// Returns the first fragment that a chunk of `count` fragments does not have.
-    #[must_use]
     pub fn first_missing(&self, count: u64) -> Option<u64> {
         match self {
             Self::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),

@@ -89,7 +89,6 @@ impl<'a> Ragged<'a> {
     }
 
     /// Lists bytes that belong to no group.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let lint = |class, field, found: i128| {
@@ -109,19 +108,16 @@ impl<'a> Ragged<'a> {
     }
 
     /// Returns the number of groups, empty ones included.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.offsets.len()
     }
 
     /// Returns whether there is no group.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
     /// Returns the rows of group `k` as bytes, or `None` past the end.
-    #[must_use]
     pub fn group(&self, k: usize) -> Option<&'a [u8]> {
         let (from, after) = self.offsets.get(k..)?.split_first()?;
         let to = after.first().map_or(Some(self.data.len()), position);
@@ -135,7 +131,6 @@ impl<'a> Ragged<'a> {
     }
 
     /// Returns the rows of all groups, one after the other, as bytes.
-    #[must_use]
     pub fn data(&self) -> &'a [u8] {
         let first = self.offsets.first().map_or(Some(self.data.len()), position);
         first.and_then(|first| self.data.get(first..)).unwrap_or_default() // `first` is not past them

@@ -8,7 +8,6 @@
 /// ```
 /// assert_eq!(zvf_format::shard::crc32c(b"123456789"), 0xe306_9283);
 /// ```
-#[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let crc = words.iter().fold(u32::MAX, |crc, word| {

@@ -116,20 +116,17 @@ impl<'a> ShardIndex<'a> {
     }
 
     /// Returns the number of cells in the shard, absent ones included.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.cells.len()
     }
 
     /// Returns whether the shard has no cells.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
     /// Returns the byte range of cell `i` in the shard, in C order; `None` for an absent cell and
     /// past the end.
-    #[must_use]
     pub fn get(&self, i: usize) -> Option<Range<u64>> {
         self.cells.get(i).and_then(span)
     }

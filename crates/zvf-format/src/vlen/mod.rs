@@ -97,14 +97,12 @@ impl<'a> VlenCell<'a> {
     }
 
     /// Lists bytes after the payload.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let end = CELL_HEADER.saturating_add(num::to_u64(self.payload.len()));
         trailing_lints(Part::VlenCell, end, self.trailing)
     }
 
     /// Returns the payload of the cell.
-    #[must_use]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }

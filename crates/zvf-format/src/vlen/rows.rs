@@ -80,26 +80,22 @@ impl<'a> VlenRows<'a> {
     }
 
     /// Lists bytes after the last item.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let end = FIRST_ITEM.saturating_add(num::to_u64(self.items.len()));
         trailing_lints(Part::VlenRows, end, self.trailing)
     }
 
     /// Returns the number of rows, padding included.
-    #[must_use]
     pub const fn len(&self) -> usize {
         num::usize_from_u32(self.count)
     }
 
     /// Returns whether there is no row.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Returns an iterator over the payloads in order.
-    #[must_use]
     pub const fn iter(&self) -> VlenIter<'a> {
         VlenIter { cur: Cursor::new(Part::VlenRows, self.items), left: self.count }
     }
@@ -168,7 +164,6 @@ pub struct VlenOffsets {
 #[cfg(feature = "alloc")]
 impl VlenOffsets {
     /// Reads `rows` once, in order.
-    #[must_use]
     pub fn new(rows: &VlenRows<'_>) -> Self {
         let mut end = 4_usize;
         let ends = rows.iter().map(|payload| {
@@ -179,19 +174,16 @@ impl VlenOffsets {
     }
 
     /// Returns the number of rows, padding included.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Returns whether there is no row.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// Returns the byte range of the payload of row `i`, or `None` past the end.
-    #[must_use]
     pub fn span(&self, i: usize) -> Option<Range<usize>> {
         let to = *self.ends.get(i)?;
         let before = i.checked_sub(1).and_then(|i| self.ends.get(i)).copied().unwrap_or(4);
@@ -200,7 +192,6 @@ impl VlenOffsets {
 
     /// Returns the payload of row `i` from `bytes`, from which the rows were parsed, or `None` past
     /// the end.
-    #[must_use]
     pub fn row<'a>(&self, bytes: &'a [u8], i: usize) -> Option<&'a [u8]> {
         bytes.get(self.span(i)?)
     }

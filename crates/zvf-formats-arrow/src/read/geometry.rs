@@ -23,7 +23,6 @@ use crate::read::Batches;
 use crate::{Form, wkb};
 
 /// The column of geometries.
-#[derive(Clone, Debug)]
 pub(crate) struct GeometryColumn {
     pub(crate) column: usize,
     pub(crate) encoding: Encoding,
@@ -36,7 +35,7 @@ pub(crate) struct GeometryColumn {
 }
 
 /// The encoding of a geometry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Encoding {
     Wkb,
     /// Nested lists: the kind of the parts, and the depth.

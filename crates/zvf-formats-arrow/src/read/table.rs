@@ -69,7 +69,7 @@ struct Attribute {
 }
 
 /// How an attribute is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum AttributeSource {
     /// Numbers of this type, copied, with this many per row.
     Numbers(Dtype, u32),
@@ -112,7 +112,7 @@ impl Table {
         };
         if !types.iter().all(is_same) {
             let bad = choice.error(Class::Unsupported, format!("{dtype} for every axis"));
-            return Err(bad.with_hint("convert them to one type first"));
+            return Err(bad.with_hint("convert them to one type first, or choose the axes"));
         }
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };
         check_position_type(dtype, width, batches.format)?;

@@ -42,7 +42,7 @@ fn table() -> Batch {
 fn write_table(batch: &Batch, form: Form, first: &'static str) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = ArrowWriter::new(RecordFile::new(&mut file, form, 1 << 30), first);
-    writer.write(batch).and_then(|()| writer.finish()).unwrap();
+    writer.write(batch).and_then(|()| writer.finish(&mut Vec::new())).unwrap();
     file
 }
 

@@ -93,7 +93,6 @@ impl FeatureSource for FgbFeatures {
 }
 
 /// The header of a file.
-#[derive(Debug)]
 struct FgbHeader {
     kind: u8,
     has_z: bool,

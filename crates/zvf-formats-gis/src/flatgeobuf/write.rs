@@ -57,7 +57,6 @@ struct HeldFeatures {
 }
 
 /// A held feature.
-#[derive(Clone, Debug)]
 struct Item {
     bounds: [f64; 4],
     at: usize,
@@ -87,7 +86,7 @@ impl FeatureSink for Sink<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<()> {
+    fn end(mut self: Box<Self>, _: &mut Vec<Loss>) -> Result<()> {
         if let Some(mut held) = self.held.take() {
             let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, unite_boxes);
             // A feature without a geometry has no box, so there is no tree.

@@ -83,7 +83,7 @@ impl FeatureSource for GeoJsonFeatures {
 }
 
 /// The members of a collection besides its features.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 struct CollectionInfo {
     crs: Option<Json>,
     name: Option<String>,

@@ -4,6 +4,7 @@
 //! member, and one without a CRS unchanged; both are listed as a loss. The option `geojson.crs`
 //! names a CRS. Degrees get 7 digits (a centimetre), other coordinates all digits.
 
+use std::cell::Cell;
 use std::io::Write;
 
 use serde_json::Value as Json;
@@ -13,8 +14,8 @@ use zvf_formats::{
     FeatureShape, FeatureSink, FeatureWriter, NewFile, OpenedWriter, PartKind, Target, row_to_json,
     value_to_json,
 };
-use zvf_model::Field;
 use zvf_model::flow::Loss;
+use zvf_model::{Field, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>, lines: bool) -> OpenedWriter<'a> {
     let NewFile { target, options, header } = file;
@@ -41,7 +42,8 @@ pub(crate) fn open<'a>(file: NewFile<'a, '_>, lines: bool) -> OpenedWriter<'a> {
             ))),
         };
         let digits = is_degrees.then_some(7);
-        let mut sink = Out { out: target, lines, digits, has_features: false };
+        let infinite = Cell::new(0);
+        let mut sink = Out { out: target, lines, digits, has_features: false, infinite };
         sink.begin(crs.filter(|_| !is_degrees))?;
         Ok((sink, loss.into_iter().collect()))
     })
@@ -52,6 +54,7 @@ struct Out<'a> {
     lines: bool,
     digits: Option<usize>,
     has_features: bool,
+    infinite: Cell<u64>, // values so far
 }
 
 /// Returns the name of a CRS, if it has one.
@@ -71,6 +74,12 @@ fn name_of(crs: &Json) -> Option<String> {
 }
 
 impl Out<'_> {
+    fn to_json(&self, value: Value) -> Json {
+        let is_lost = matches!(value, Value::Float(x) if x.is_infinite());
+        self.infinite.set(self.infinite.get() + u64::from(is_lost));
+        value_to_json(value)
+    }
+
     /// Begins a collection, with a `crs` member if there is a name of one.
     fn begin(&mut self, crs: Option<String>) -> Result<()> {
         if self.lines {
@@ -96,7 +105,7 @@ impl FeatureSink for Out<'_> {
         let id = fields.iter().find(|field| *field.name == *"id");
         write!(self.out, "{{\"type\":\"Feature\"")?;
         if let Some(id) = id {
-            let value = row_to_json(id, row, value_to_json)?;
+            let value = row_to_json(id, row, |value| self.to_json(value))?;
             if !value.is_null() {
                 write!(self.out, ",\"id\":{value}")?;
             }
@@ -104,7 +113,7 @@ impl FeatureSink for Out<'_> {
         write!(self.out, ",\"properties\":{{")?;
         for (at, field) in fields.iter().filter(|field| *field.name != *"id").enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            let value = row_to_json(field, row, value_to_json)?;
+            let value = row_to_json(field, row, |value| self.to_json(value))?;
             write!(self.out, "{comma}{}:{value}", Json::from(&*field.name))?;
         }
         write!(self.out, "}},\"geometry\":{}}}", format_geometry(shape, self.digits))?;
@@ -114,7 +123,11 @@ impl FeatureSink for Out<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<()> {
+    fn end(mut self: Box<Self>, losses: &mut Vec<Loss>) -> Result<()> {
+        if self.infinite.get() > 0 {
+            let (count, text) = (self.infinite.get(), "null: JSON has no number for them");
+            losses.push(Loss::new(format!("infinite values ({count}) become {text}")));
+        }
         if !self.lines {
             write!(self.out, "\n]}}\n")?;
         }

@@ -38,7 +38,7 @@ use crate::las::write::octree::Cube;
 use crate::las::write::schema::{Schema, SchemaRequest, parse_u8, refuse};
 
 /// The variant of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Variant {
     Plain,
     Compressed,

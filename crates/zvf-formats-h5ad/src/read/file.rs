@@ -22,7 +22,7 @@ pub(crate) struct H5 {
 }
 
 /// The type of the object under a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Node {
     Missing,
     Group,

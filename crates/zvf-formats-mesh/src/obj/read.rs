@@ -82,7 +82,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
 }
 
 /// The number of lines of each kind in a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LineCounts {
     vertices: u64,
     faces: u64,

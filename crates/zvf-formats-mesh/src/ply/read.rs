@@ -139,7 +139,7 @@ struct Connectivity {
 }
 
 /// The properties that hold vertex numbers, by index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum CornerProperties {
     /// A list, of a face.
     List(usize),
@@ -244,7 +244,7 @@ impl Connectivity {
 }
 
 /// Reads up to the first elements, and returns their width.
-pub(crate) fn read_first_width(reader: FileReader) -> Result<Option<u32>> {
+fn read_first_width(reader: FileReader) -> Result<Option<u32>> {
     for piece in reader {
         if let Piece::Elements { rows, .. } = piece? {
             return Ok(Some(rows.width()));

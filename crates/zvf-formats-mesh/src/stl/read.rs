@@ -81,7 +81,7 @@ fn empty_vertices(kind: Kind) -> VertexBuilder {
 }
 
 /// The results of the first pass over a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct FileSummary {
     names: Vec<String>,
     has_attributes: bool,

@@ -115,14 +115,12 @@ fn open_volume(root: &Folder, volume: &Json, options: &ReadOptions) -> Result<Fi
 }
 
 /// The location of an object.
-#[derive(Clone, Debug)]
 enum Location {
     File(String),
     Shard(Sharding, ShardEntry),
 }
 
 /// The objects of a folder in order of id.
-#[derive(Debug)]
 struct Objects {
     folder: Folder,
     locations: Vec<(u64, Location)>,

@@ -67,12 +67,12 @@ pub(crate) struct SurfaceFile {
     /// 0 is left, 1 is right.
     pub(crate) hemisphere: Option<u32>,
     /// Point sets with three numbers per vertex, with their names if they have any.
-    pub(crate) point_sets: Vec<(Option<String>, Column)>,
+    point_sets: Vec<(Option<String>, Column)>,
     /// Three vertices a face.
     pub(crate) faces: Option<Vec<i64>>,
     pub(crate) values: Vec<SurfaceValues>,
     /// The fields that replace `values` if there is no surface.
-    pub(crate) fields_without_surface: Vec<Field>,
+    fields_without_surface: Vec<Field>,
     /// The positions of the vertices of a label, and its name.
     pub(crate) label: Option<(Column, String)>,
     pub(crate) record: Map<String, Json>,
@@ -89,7 +89,7 @@ pub(crate) struct SurfaceValues {
 
 impl SurfaceFile {
     /// Parses the name and the hemisphere from the name of a file.
-    pub(crate) fn from_file_name(path: Option<&Path>) -> Self {
+    fn from_file_name(path: Option<&Path>) -> Self {
         let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
         let place = name.unwrap_or("the file").to_owned();
         let name = name.unwrap_or("");
@@ -335,7 +335,7 @@ fn push_field(fields: &mut Vec<Field>, field: Field) {
 }
 
 /// Returns the first number that is not that of a vertex, and its place.
-pub(crate) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize, i64, Class)> {
+fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize, i64, Class)> {
     let is_vertex = |number: i64| usize::try_from(number).is_ok_and(|number| number < vertices);
     let at = numbers.iter().position(|number| !is_vertex(*number))?;
     let class = if numbers[at] < 0 { Class::Negative } else { Class::OutOfBounds };

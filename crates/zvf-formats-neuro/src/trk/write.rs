@@ -184,7 +184,7 @@ fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>> {
 }
 
 /// The image of the streamlines, and the transform into its voxels.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Voxels {
     matrix: [[f32; 4]; 4],
     inverse: [[f64; 3]; 3],

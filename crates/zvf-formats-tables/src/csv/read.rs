@@ -156,7 +156,7 @@ impl Skipped {
 }
 
 /// Column indices by role, all of existing columns.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Roles {
     positions: Vec<usize>,
     object: Option<usize>,

@@ -8,6 +8,7 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_formats::{BatchWriter, NewFile, OpenedWriter, Table, cannot_hold, other_columns};
+use zvf_model::flow::Loss;
 use zvf_model::{Batch, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>, separator: u8) -> OpenedWriter<'a> {
@@ -28,7 +29,6 @@ pub struct CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     /// Creates a writer to `out`. `axes` are the names of the axes.
-    #[must_use]
     pub fn new(out: W, axes: &[String]) -> Self {
         Self { out, axes: axes.to_vec(), header: None, separator: ',', parts: 0 }
     }
@@ -77,7 +77,7 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    fn finish(mut self, _: &mut Vec<Loss>) -> Result<()> {
         Ok(self.out.flush()?)
     }
 }

@@ -22,7 +22,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Column, Field, Kind};
 
 /// Builder of a graph: nodes, edges and their attributes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Graph {
     nodes: Table,
     edges: Table,
@@ -36,13 +36,12 @@ pub(crate) struct Graph {
 }
 
 /// Attributes of nodes or of edges.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Table {
     columns: Vec<Attribute>,
 }
 
 /// Builder of an attribute column.
-#[derive(Debug)]
 struct Attribute {
     name: String,
     kind: ValueKind,
@@ -55,7 +54,7 @@ struct Attribute {
 }
 
 /// The type of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum ValueKind {
     Bool,
     Int32,

@@ -18,6 +18,7 @@ use zvf_formats::{
     BatchWriter, NewFile, OpenedWriter, Table, element_vertices, row_to_json, shortest_float,
     value_to_json,
 };
+use zvf_model::flow::Loss;
 use zvf_model::{Batch, BatchPart, Column, Field, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
@@ -117,7 +118,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
         elements.into_iter().try_for_each(|(at, row)| self.write_element(row.into(), fields, at))
     }
 
-    fn finish(mut self) -> Result<()> {
+    fn finish(mut self, _: &mut Vec<Loss>) -> Result<()> {
         Ok(self.out.flush()?)
     }
 }

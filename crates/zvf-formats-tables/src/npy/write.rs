@@ -22,6 +22,7 @@ use zvf_formats::{
     BatchWriter, NewFile, OpenedWriter, Table, cannot_hold, field_value, other_columns, row_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::Loss;
 use zvf_model::{Batch, Field, Value};
 
 pub(crate) fn open<'a>(file: NewFile<'a, '_>) -> OpenedWriter<'a> {
@@ -36,13 +37,14 @@ pub(crate) struct NpyWriter<W> {
     start: u64, // of the header in the target, once it is written
     records: u64,
     first: &'static str,
-    parts: usize, // so far
+    parts: usize,   // so far
+    missing: usize, // texts so far
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
     /// Creates a writer to `out`, from its current position on.
     pub(crate) const fn new(out: W) -> Self {
-        Self { out, descr: None, start: 0, records: 0, first: "position", parts: 0 }
+        Self { out, descr: None, start: 0, records: 0, first: "position", parts: 0, missing: 0 }
     }
 }
 
@@ -74,7 +76,9 @@ impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
             for (field, texts) in batch.fields().iter().zip(&texts) {
                 match texts {
                     None => self.out.write_all(field.column.row(row))?,
-                    Some(length) => write_texts(&mut self.out, field, row, *length)?,
+                    Some(length) => {
+                        self.missing += write_texts(&mut self.out, field, row, *length)?;
+                    }
                 }
             }
             if has_parts(batch) {
@@ -90,7 +94,8 @@ impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    fn finish(mut self, losses: &mut Vec<Loss>) -> Result<()> {
+        losses.extend(missing_loss(self.missing));
         if let Some(descr) = &self.descr {
             let end = self.out.stream_position()?;
             self.out.seek(SeekFrom::Start(self.start))?;
@@ -134,16 +139,27 @@ pub(crate) fn text_length(field: &Field) -> Option<usize> {
     Some(lengths.fold(1, usize::max)) // NumPy has no text type of length 0
 }
 
-/// Writes the texts of a row, each padded to `length` characters of 32 bits.
+/// Returns the loss of so many missing texts.
+pub(crate) fn missing_loss(count: usize) -> Option<Loss> {
+    let text = format!("missing texts ({count}) become empty: arrays of texts have none");
+    (count > 0).then(|| Loss::new(text))
+}
+
+/// Writes the texts of a row, each padded to `length` characters of 32 bits. Returns how many are
+/// missing.
 pub(crate) fn write_texts(
     out: &mut impl Write,
     field: &Field,
     row: usize,
     length: usize,
-) -> Result<()> {
+) -> Result<usize> {
+    let mut missing = 0;
     for at in 0..usize_from_u32(field.column.width()) {
         let text = match field_value(field, row, at)? {
-            Value::Null => String::new(),
+            Value::Null => {
+                missing += 1;
+                String::new()
+            }
             value => value.to_string(),
         };
         let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
@@ -151,7 +167,7 @@ pub(crate) fn write_texts(
             out.write_all(&character.to_le_bytes())?;
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 fn column(name: &str, code: &str, width: u32, vector: bool) -> String {
@@ -227,7 +243,7 @@ mod tests {
         writer.write(&batch(1, "it's")).unwrap();
         writer.write(&batch(2, "it's")).unwrap();
         assert!(writer.write(&batch(3, "other")).is_err());
-        writer.finish().unwrap();
+        writer.finish(&mut Vec::new()).unwrap();
         let bytes = file.into_inner();
         let expected = "{'descr': [('position', '|u1', (2,)), ('it\\'s', '<U1'), ('part', '<i8'), \
             ('object', '<i8')], 'fortran_order': False, 'shape': (2,), }";
@@ -254,7 +270,9 @@ mod tests {
         let mut file = Cursor::new(Vec::new());
         let mut writer = NpyWriter::new(&mut file);
         writer.write(&batch).unwrap();
-        writer.finish().unwrap();
+        let mut losses = Vec::new();
+        writer.finish(&mut losses).unwrap();
+        assert_eq!(losses, [missing_loss(1).unwrap()]);
         let bytes = file.into_inner();
         let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         let header = String::from_utf8_lossy(&bytes[10..start]).into_owned();

@@ -21,7 +21,7 @@ use zvf_formats::{
 };
 use zvf_model::flow::FlowReport;
 
-use crate::npy::write::{encode_header, text_length, type_code, write_texts};
+use crate::npy::write::{encode_header, missing_loss, text_length, type_code, write_texts};
 
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let mut zip = ZipWriter::new(out);
@@ -31,6 +31,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     write_array(&mut zip, "positions", &code, &shape(batch.len(), axes, true), |out| {
         Ok(out.write_all(positions.bytes())?)
     })?;
+    let mut missing = 0;
     for field in batch.fields() {
         if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
             let what = format!("the name {:?}", field.name);
@@ -42,9 +43,10 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         let shape = shape(batch.len(), usize_from_u32(field.column.width()), false);
         write_array(&mut zip, &field.name, &code, &shape, |out| match length {
             None => Ok(out.write_all(field.column.bytes())?),
-            Some(length) => {
-                (0..batch.len()).try_for_each(|row| write_texts(out, field, row, length))
-            }
+            Some(length) => (0..batch.len()).try_for_each(|row| {
+                missing += write_texts(out, field, row, length)?;
+                Ok(())
+            }),
         })?;
     }
     if input.header.objects {
@@ -56,7 +58,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         write_integers(&mut zip, name, elements.width(), rows)?;
     }
     zip.finish()?;
-    Ok(FlowReport { objects: 0, ..input.report(Vec::new()) })
+    Ok(FlowReport { objects: 0, ..input.report(missing_loss(missing).into_iter().collect()) })
 }
 
 type Zip<'a, 't> = ZipWriter<&'a mut Target<'t>>;

@@ -49,7 +49,6 @@ pub fn code_of(crs: &Json) -> Option<(String, i32)> {
 }
 
 /// Describes a system in a few words: `WGS 84 / UTM zone 32N (EPSG:32632)`.
-#[must_use]
 pub fn describe_crs(crs: &Json) -> String {
     let name = match crs {
         Json::String(text) if text.contains('[') => text.split('"').nth(1),

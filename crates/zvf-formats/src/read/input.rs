@@ -28,13 +28,11 @@ enum Origin {
 
 impl Input {
     /// Creates an input from the file at `path`.
-    #[must_use]
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self { source: Origin::Path(path.into()), counter: None }
     }
 
     /// Creates an input from a stream, from its current position.
-    #[must_use]
     pub fn reader(reader: impl Read + Send + 'static) -> Self {
         Self { source: Origin::Stream(Box::new(reader)), counter: None }
     }
@@ -79,7 +77,6 @@ pub struct Start<'a> {
 
 impl Start<'_> {
     /// Returns whether it is a folder with a file of this name.
-    #[must_use]
     pub fn has_member(&self, name: &str) -> bool {
         self.is_folder && self.path.is_some_and(|folder| folder.join(name).is_file())
     }

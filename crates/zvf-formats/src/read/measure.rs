@@ -105,7 +105,6 @@ pub(crate) fn add_measures(
 }
 
 /// The path of an object so far.
-#[derive(Clone, Debug)]
 struct Path {
     start: Vec<f64>,
     end: Vec<f64>,

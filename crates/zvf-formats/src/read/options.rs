@@ -79,14 +79,12 @@ pub struct Extents {
 
 impl Extents {
     /// Checks whether a position lies in the box. Axes without bounds are ignored.
-    #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
         let mut bounds = self.min.iter().zip(&self.max).zip(position);
         bounds.all(|((min, max), x)| min <= x && x <= max)
     }
 
     /// Checks whether the box intersects the cube with this corner and side.
-    #[must_use]
     pub fn meets_cube(&self, corner: [f64; 3], side: f64) -> bool {
         let mut bounds = self.min.iter().zip(&self.max).zip(corner);
         bounds.all(|((min, max), low)| *min <= low + side && low <= *max)

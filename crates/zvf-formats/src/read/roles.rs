@@ -361,7 +361,7 @@ pub fn describe_owner_ids(kind: Kind) -> String {
 /// Default names of axes.
 pub const AXES: [&str; 4] = ["x", "y", "z", "t"];
 /// Default names of a field of positions.
-pub(crate) const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
+const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
 /// Number of axes that a store can have.
 pub const MAX_AXES: usize = 8;
 /// Default name of the column of objects.

@@ -137,7 +137,7 @@ pub(crate) const fn row_bytes(dtype: Dtype, width: u32) -> usize {
 }
 
 /// The byte range of a field in a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Bytes before it.
     pub offset: usize,
@@ -199,7 +199,7 @@ impl NamedValues {
     }
 
     /// Returns a field without rows.
-    pub(crate) fn empty_field(&self) -> Result<Field> {
+    fn empty_field(&self) -> Result<Field> {
         let column = new_column(self.values.dtype, self.values.width, Vec::new())?;
         Ok(self.values.to_field(&self.name, column))
     }

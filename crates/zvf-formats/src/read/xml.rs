@@ -25,7 +25,6 @@ pub struct Xml<'a> {
 }
 
 /// A part of a document.
-#[derive(Debug)]
 enum Node {
     Start(Element),
     Text(String),

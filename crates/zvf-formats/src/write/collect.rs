@@ -39,7 +39,6 @@ pub struct CollectedPieces {
 impl CollectedPieces {
     /// Creates an empty collector for a kind of `header`, which holds at most the memory of the
     /// options.
-    #[must_use]
     pub fn new(header: &Header, options: &FormatOptions, format: &'static str) -> Self {
         let elements = header.elements.as_ref();
         Self {
@@ -221,7 +220,6 @@ pub struct FieldBuilder {
 
 impl FieldBuilder {
     /// Creates empty fields as these.
-    #[must_use]
     pub fn list<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Vec<Self> {
         let empty = |field: &Field| Self {
             field: field.clone(),

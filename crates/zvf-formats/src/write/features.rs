@@ -30,8 +30,8 @@ use crate::write::{CollectedPieces, FormatOptions, OpenedWriter, PieceWriter};
 pub trait FeatureSink {
     /// Adds a feature: its geometry, and row `row` of the attributes.
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()>;
-    /// Ends the file.
-    fn end(self: Box<Self>) -> Result<()>;
+    /// Ends the file; adds what its values lost.
+    fn end(self: Box<Self>, losses: &mut Vec<Loss>) -> Result<()>;
 }
 
 /// A writer that turns pieces into features for a sink.
@@ -174,7 +174,7 @@ impl PieceWriter for FeatureWriter<'_> {
         if let Some(all) = self.collected.take() {
             self.write_objects(*all)?;
         }
-        self.sink.end()?;
+        self.sink.end(&mut self.report.losses)?;
         Ok(self.report)
     }
 }

@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_model::flow::{FlowReport, Header, Piece};
+use zvf_model::flow::{FlowReport, Header, Loss, Piece};
 use zvf_model::{Batch, Column, Field};
 
 use crate::write::{OpenedWriter, PieceWriter};
@@ -17,8 +17,8 @@ pub trait BatchWriter: Sized {
     fn write_elements(&mut self, _rows: &Column, _fields: &[Field]) -> Result<()> {
         Ok(())
     }
-    /// Ends the file.
-    fn finish(self) -> Result<()>;
+    /// Ends the file; adds what its values lost.
+    fn finish(self, losses: &mut Vec<Loss>) -> Result<()>;
 
     /// Returns it as a writer of the pieces of a header.
     fn into_writer<'a>(self, header: &Header) -> OpenedWriter<'a>
@@ -61,7 +61,7 @@ impl<W: BatchWriter> PieceWriter for Rows<W> {
             // An input without vertices still gets the names of the columns.
             self.writer.write(&header.empty_batch()?)?;
         }
-        self.writer.finish()?;
+        self.writer.finish(&mut self.report.losses)?;
         Ok(self.report)
     }
 }

@@ -30,37 +30,31 @@ enum TargetKind<'a> {
 
 impl<'a> Target<'a> {
     /// Wraps a stream, which is written from front to back.
-    #[must_use]
     pub fn stream(stream: impl Write + 'a) -> Self {
         Self(TargetKind::Stream(Box::new(stream)))
     }
 
     /// Wraps a file that can seek. Writing begins at its current position.
-    #[must_use]
     pub fn file(file: impl Write + Seek + 'a) -> Self {
         Self(TargetKind::File(Box::new(file)))
     }
 
     /// Wraps the path of an empty folder, which exists.
-    #[must_use]
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self(TargetKind::Folder(path.into()))
     }
 
     /// Returns whether it is a folder.
-    #[must_use]
     pub const fn is_folder(&self) -> bool {
         matches!(self.0, TargetKind::Folder(_))
     }
 
     /// Returns the path, if it is a folder.
-    #[must_use]
     pub fn folder_path(&self) -> Option<&Path> {
         if let TargetKind::Folder(path) = &self.0 { Some(path) } else { None }
     }
 
     /// Returns whether a writer can seek in it.
-    #[must_use]
     pub const fn can_seek(&self) -> bool {
         matches!(self.0, TargetKind::File(_))
     }

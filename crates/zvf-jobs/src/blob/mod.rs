@@ -80,7 +80,6 @@ impl BlobKind {
     /// assert_eq!(BlobKind::guess(b"TETR\x01\0\0\0"), Some(BlobKind::Tet));
     /// assert_eq!(BlobKind::guess(b"\0\0\0\0"), None);
     /// ```
-    #[must_use]
     pub fn guess(bytes: &[u8]) -> Option<Self> {
         let magics: [(usize, &[u8], Self); 4] = [
             (0, b"TETR", Self::Tet),
@@ -219,7 +218,6 @@ impl BlobFinding {
 
 impl BlobReport {
     /// Returns whether there are no faults, for a strict reader or for any reader.
-    #[must_use]
     pub fn is_sound(&self, strict: bool) -> bool {
         self.findings.iter().all(|finding| finding.strict_only && !strict)
     }

@@ -22,7 +22,7 @@ use crate::Error;
 use crate::error::bad_request_error;
 
 /// How the ids of a file are mapped to ids of the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shift {
     by: i64,
@@ -102,7 +102,6 @@ fn id_overflow_error() -> Error {
 }
 
 /// Determines the shift of ids while files are scanned.
-#[derive(Debug)]
 pub(super) struct Numbering {
     keep: bool,
     first: bool,
@@ -111,7 +110,7 @@ pub(super) struct Numbering {
 }
 
 /// The state of one file so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct File {
     low: i64, // not above 0
     high: Option<i64>,

@@ -149,7 +149,7 @@ impl CreateStage {
 pub type OnStage<'a> = dyn FnMut(CreateStage, u64) -> ControlFlow<()> + Send + 'a;
 
 /// The settings from which a schema is derived.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     kind: String,

@@ -29,13 +29,13 @@ pub(super) fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f6
 }
 
 /// Returns the smallest of 1, 2, 5, 10, 20, … that is at least `x`.
-pub(super) fn round_up(x: f64) -> f64 {
+fn round_up(x: f64) -> f64 {
     let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
     above.map_or(1.0, round_step)
 }
 
 /// Returns the nearest of them by ratio.
-pub(super) fn round(x: f64) -> f64 {
+fn round(x: f64) -> f64 {
     let distance = |step: &f64| (step / x).ln().abs();
     let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.map_or(1.0, round_step)

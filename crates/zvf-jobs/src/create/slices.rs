@@ -10,7 +10,7 @@ use zvf_model::{Batch, Kind};
 use zvf_write::SlicePlan;
 
 /// The position of a slice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SlicePlace {
     /// The file in which it begins.
@@ -22,7 +22,6 @@ pub(crate) struct SlicePlace {
 }
 
 /// Divides pieces into slices.
-#[derive(Debug)]
 pub(super) struct Slicer {
     max_bytes: u64,
     bytes: u64, // of the slice

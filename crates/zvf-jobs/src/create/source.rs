@@ -51,7 +51,6 @@ pub struct StoreSource {
 
 impl StoreSource {
     /// Returns the answers to `query` for several kinds of the store called `name`.
-    #[must_use]
     pub fn list(
         reader: &zvf_query::Reader,
         query: &Query,

@@ -157,7 +157,6 @@ pub(crate) async fn begin(
 
 /// Returns the default location of the plan of a store at `address`: a hidden folder beside it.
 /// `None` for a URL.
-#[must_use]
 pub fn folder(address: &str) -> Option<PathBuf> {
     let address = address.strip_prefix("file://").unwrap_or(address);
     if address.contains("://") {
@@ -231,7 +230,6 @@ impl Ingest {
     }
 
     /// Returns the tasks.
-    #[must_use]
     pub const fn tasks(&self) -> &WriteTasks {
         &self.tasks
     }

@@ -16,7 +16,7 @@ use crate::create::{Recipe, Shape, Shift, SlicePlace, StoreLayout, schema};
 use crate::error::{bad_request_error, changed_file_error};
 
 /// The input of a plan, as the plan records it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlannedInput {
     store: Option<String>, // where its cells already are; elsewhere they lie with the plan
@@ -43,7 +43,7 @@ const fn older_plans_are_plain() -> bool {
 }
 
 /// A file as it was at the time of the plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InputFile {
     path: PathBuf,

@@ -84,7 +84,7 @@ impl Arrays {
 }
 
 /// The counts of one array, from the listing.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct ArrayStats {
     chunks: u64,
     stored: StoredTotals,

@@ -201,7 +201,7 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
     all?.into_iter().reduce(Extent::union)
 }
 
-pub(super) fn no_index_error() -> Error {
+fn no_index_error() -> Error {
     Error::new(Class::InvalidArgument, "object index", "a level with objects", "none")
 }
 

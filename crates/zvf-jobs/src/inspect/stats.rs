@@ -51,7 +51,6 @@ pub struct AttributeStats {
 
 impl AttributeStats {
     /// Lists the attributes of vertices, then those of links, then those of objects, each by name.
-    #[must_use]
     pub fn list(statistics: &Statistics) -> Vec<Self> {
         let mut all: Vec<&AttributeStatistics> = statistics.attributes.iter().collect();
         let place = |scope| SCOPES.iter().position(|listed| *listed == scope);

@@ -128,7 +128,6 @@ impl ConvertPart {
     }
 
     /// Returns the file that is the input of the part.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::File { path, .. } => Some(path),

@@ -59,7 +59,6 @@ impl WorkFolder {
     }
 
     /// Returns the path of a local folder.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.medium {
             Medium::Folder(folder) => Some(folder.root()),

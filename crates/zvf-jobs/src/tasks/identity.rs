@@ -22,7 +22,7 @@ use crate::Error;
 use crate::error::bad_request_error;
 
 /// The identity of the store of a plan: its last commit, or a hash of its contents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoreIdentity {
     /// The last commit of its journal.

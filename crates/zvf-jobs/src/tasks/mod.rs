@@ -70,7 +70,6 @@ pub enum Job {
 
 impl Job {
     /// Returns the word for it on the command line.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Validate(_) => "validate",
@@ -158,7 +157,6 @@ impl Plan {
     }
 
     /// Returns the tasks, in an order in which they can run one after the other.
-    #[must_use]
     pub fn lines(&self) -> Vec<TaskLine> {
         match &self.job {
             Job::Validate(job) => job.lines(),
@@ -200,7 +198,6 @@ impl Tasks {
     }
 
     /// Returns the plan.
-    #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -50,7 +50,7 @@ pub struct PartRun {
 }
 
 /// The record of a written part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenPart {
     /// The folder of the run.
@@ -63,7 +63,7 @@ pub(super) struct WrittenPart {
 }
 
 /// The location of a part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum FoundPart {
     /// In the folder of a run, or together with all others before the result is renamed.
     Waiting(String),
@@ -73,7 +73,6 @@ pub(super) enum FoundPart {
 
 impl PartRun {
     /// Returns the file or folder to write; it has the name of the part.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -20,7 +20,7 @@ use super::TaskOutcome;
 use super::folder::{WorkFolder, new_run};
 
 /// The output of a task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     /// The digest of the plan.
@@ -100,7 +100,6 @@ impl Record {
 }
 
 /// The output of a run, before its record.
-#[derive(Debug)]
 pub(super) struct Writer {
     folder: WorkFolder,
     run: String,

@@ -54,7 +54,6 @@ pub struct Column {
 
 impl Column {
     /// Describes rows of `columns` values of this type, on a grid that starts at `origin`.
-    #[must_use]
     pub fn new(tag: &str, name: &str, dtype: Dtype, columns: u32, origin: Vec<i64>) -> Self {
         let several = columns != 1;
         let names = || (0..columns).map(|i| alloc::format!("ch{i}")).collect();
@@ -83,7 +82,6 @@ impl Column {
     ///
     /// Some writers declare 1 although rows have more columns; [`columns`](super::super::columns)
     /// gives the actual number.
-    #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         match (&self.channel_names, &self.row_shape) {
             (Some(names), _) if !names.is_empty() => Some(num::to_u64(names.len())),

@@ -55,13 +55,11 @@ impl GeometryIndex {
     }
 
     /// Finds the geometry of this name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&GeometryEntry> {
         self.entries.iter().find(|(n, _)| n == name).map(|(_, entry)| entry)
     }
 
     /// Returns the attributes.
-    #[must_use]
     pub fn to_attributes(&self) -> Object {
         let entries = self.entries.iter();
         entries.map(|(name, entry)| (name.clone(), write(entry).into())).collect()

@@ -50,13 +50,11 @@ pub struct GroupRange {
 
 impl GroupsAttrs {
     /// Describes `num_groups` groups without ranges or names.
-    #[must_use]
     pub fn new(num_groups: u64) -> Self {
         Self { zv_array: Some("groups".to_owned()), num_groups, ..Self::default() }
     }
 
     /// Returns the name of row `i`, or a name derived from its number.
-    #[must_use]
     pub fn name(&self, i: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(i));
         name.map_or_else(|| format!("group_{i}"), Clone::clone)

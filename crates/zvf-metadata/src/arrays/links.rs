@@ -49,7 +49,6 @@ pub struct LinksFamily {
 
 impl LinksFamily {
     /// Describes a family without records.
-    #[must_use]
     pub fn new(level_delta: i64, link_width: u64, directed: bool, store: LinkStore) -> Self {
         Self {
             zv_array: Some("links_family".to_owned()),
@@ -79,7 +78,6 @@ impl LinksFamily {
 
     /// Returns the names of the segments that the document lists for readers that cannot list;
     /// `None` without a list, or if the number of rows has changed since it was written.
-    #[must_use]
     pub fn segments(&self) -> Option<Vec<&str>> {
         let list = self.extras.get(Self::SEGMENTS)?;
         let rows = list.get("num_physical_records").and_then(Value::as_u64);
@@ -88,7 +86,6 @@ impl LinksFamily {
     }
 
     /// Returns the list of these segments, with the number of rows that they have together.
-    #[must_use]
     pub fn segment_list<'a>(names: impl IntoIterator<Item = &'a str>, rows: Option<u64>) -> Value {
         let mut list = Object::new();
         list.insert("names".to_owned(), Value::from_iter(names));
@@ -146,7 +143,6 @@ pub struct SegmentAttrs {
 
 impl SegmentAttrs {
     /// Describes rows of `int64` on a grid that starts at `origin`.
-    #[must_use]
     pub fn new(
         offsets: Vec<Vec<i64>>,
         has_perm: bool,
@@ -225,7 +221,6 @@ pub struct LinkColumnAttrs {
 
 impl LinkColumnAttrs {
     /// Describes the group of an attribute for one level delta.
-    #[must_use]
     pub fn family(name: &str, level_delta: i64, num_links: Option<u64>) -> Self {
         Self {
             zv_array: Some("link_attribute_family".to_owned()),
@@ -237,7 +232,6 @@ impl LinkColumnAttrs {
     }
 
     /// Describes the array of a segment.
-    #[must_use]
     pub fn segment(
         name: &str,
         dtype: Dtype,
@@ -268,7 +262,6 @@ impl LinkColumnAttrs {
     }
 
     /// Returns the number of values per row; `None` if it does not fit in `u64`.
-    #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
         let shape = self.row_shape.as_deref().or(old).unwrap_or_default();

@@ -66,7 +66,6 @@ pub trait ArrayAttributes: Sized {
     fn parse(attributes: Object) -> Result<Self, MetadataError>;
 
     /// Returns the attributes.
-    #[must_use]
     fn to_attributes(&self) -> Object;
 }
 
@@ -87,7 +86,6 @@ impl<D: Document> ArrayAttributes for D {
 /// let tag = zvf_metadata::arrays::tag(attributes.as_object().unwrap());
 /// assert_eq!(tag, Some("links"));
 /// ```
-#[must_use]
 pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }

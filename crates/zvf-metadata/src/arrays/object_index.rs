@@ -51,7 +51,6 @@ pub enum IdForm {
 
 impl IndexAttrs {
     /// Describes an index of blobs with an array of ids.
-    #[must_use]
     pub fn new(num_objects: u64, num_present: u64, sid_ndim: u64, sorted: bool) -> Self {
         Self {
             zv_array: Some("object_index".to_owned()),

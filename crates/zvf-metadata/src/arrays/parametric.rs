@@ -45,7 +45,6 @@ pub struct ParametricType {
 
 impl ParametricTypes {
     /// Finds the type with this number.
-    #[must_use]
     pub fn find(&self, id: i64) -> Option<&ParametricType> {
         self.types.iter().find(|one| one.id == id)
     }

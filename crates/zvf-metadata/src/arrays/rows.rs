@@ -51,7 +51,6 @@ pub enum Absence {
 
 impl Rows {
     /// Describes an object attribute whose array has a fill value for absent rows.
-    #[must_use]
     pub fn object_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         let meaning = Some(ABSENT.to_owned());
         Self {
@@ -61,7 +60,6 @@ impl Rows {
     }
 
     /// Describes a group attribute.
-    #[must_use]
     pub fn group_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         Self::with_tag("groupings_attribute", name, dtype, shape)
     }
@@ -91,7 +89,6 @@ impl Rows {
     }
 
     /// Returns how a row marks that its object has no value.
-    #[must_use]
     pub fn absence(&self) -> Absence {
         if self.has_present_mask == Some(true) {
             Absence::Mask

@@ -39,7 +39,6 @@ pub struct Vertices {
 
 impl Vertices {
     /// Describes rows of this type on a grid that starts at `origin`.
-    #[must_use]
     pub fn new(dtype: Dtype, origin: Vec<i64>) -> Self {
         Self {
             chunk_grid_origin: written_origin(origin),
@@ -95,7 +94,6 @@ pub struct FragmentsAttrs {
 
 impl FragmentsAttrs {
     /// Describes fragment indexes under the name `array`, on a grid that starts at `origin`.
-    #[must_use]
     pub fn new(array: &str, origin: Vec<i64>) -> Self {
         Self {
             chunk_grid_origin: written_origin(origin),

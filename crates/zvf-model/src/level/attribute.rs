@@ -66,7 +66,7 @@ pub(super) struct AttributeInfo {
 }
 
 /// The items that the attribute has rows for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum AttributeScope {
     Vertices,
     Fragments,
@@ -271,43 +271,36 @@ impl AttributeInfo {
 
 impl AttributeReader {
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
     /// Returns the type of a stored value: of a code, if there are categories.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info.dtype
     }
 
     /// Returns the number of values per row.
-    #[must_use]
     pub fn width(&self) -> u32 {
         self.info.width
     }
 
     /// Returns the categories, if the attribute is dictionary-encoded.
-    #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.info.categories.as_ref()
     }
 
     /// Returns the cost of reading ranges of rows.
-    #[must_use]
     pub fn part_cost(&self) -> Partial {
         self.info.cells.as_ref().map_or(Partial::Ranges, Cells::part_cost)
     }
 
     /// Returns whether the first component of a chunk key is the code of all rows of that chunk.
-    #[must_use]
     pub fn is_part_of_key(&self) -> bool {
         self.info.cells.is_none()
     }
 
     /// Returns `column` with the metadata of the attribute.
-    #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field {
             name: Arc::clone(&self.info.name),

@@ -25,7 +25,6 @@ use crate::Column;
 use zvf_format::num::to_u64;
 
 /// A decoded chunk.
-#[derive(Clone, Debug)]
 pub(crate) struct DracoChunk {
     pub(crate) positions: Column,
     pub(crate) faces: Vec<[u32; 3]>,
@@ -109,7 +108,7 @@ fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments
 }
 
 /// The cells as streams, without the level: the level owns its links, and they own this.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct DracoCells {
     pub(crate) cells: Cells,
     dtype: Dtype,

@@ -45,38 +45,32 @@ impl ChunkFragments {
     }
 
     /// Returns the index.
-    #[must_use]
     pub fn view(&self) -> FragmentIndex<'_> {
         self.blob.view()
     }
 
     /// Returns the chunk of the fragments.
-    #[must_use]
     pub const fn chunk(&self) -> &ChunkKey {
         &self.chunk
     }
 
     /// Returns the number of fragments, including empty ones; a `u64`, as in the store.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
     /// Returns one more than the largest row number in any fragment, computed once when the blob
     /// was checked.
-    #[must_use]
     pub const fn extent(&self) -> u64 {
         self.extent
     }
 
     /// Returns whether there are no fragments.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the blob as stored.
-    #[must_use]
     pub const fn blob(&self) -> &Bytes {
         self.blob.bytes()
     }

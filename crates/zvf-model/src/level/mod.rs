@@ -211,26 +211,22 @@ impl LevelReader {
     }
 
     /// Returns the store it belongs to.
-    #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
     /// Returns its number.
-    #[must_use]
     pub fn level(&self) -> LevelId {
         self.inner.level
     }
 
     /// Returns its document and arrays.
-    #[must_use]
     pub fn node(&self) -> &LevelNode {
         &self.inner.node
     }
 
     /// Returns the kinds of geometry in these arrays, in writing order: usually one, otherwise the
     /// kinds that the store lists.
-    #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.inner.kinds
     }
@@ -242,45 +238,38 @@ impl LevelReader {
     }
 
     /// Returns the convention of links inside fragments.
-    #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         let convention = self.inner.node.meta().links_convention.clone();
         convention.unwrap_or_else(|| self.inner.store.root().zarr_vectors.links_convention())
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub fn axes(&self) -> usize {
         self.inner.chunk_shape.axes()
     }
 
     /// Returns the number of components of a chunk key: the axes, and one in front if an attribute
     /// bins the level.
-    #[must_use]
     pub fn key_rank(&self) -> usize {
         self.inner.node.key_rank()
     }
 
     /// Returns the size of its chunks.
-    #[must_use]
     pub fn chunk_shape(&self) -> &ChunkShape {
         &self.inner.chunk_shape
     }
 
     /// Returns the division of chunks into bins, if it is known and bins nest.
-    #[must_use]
     pub fn bins(&self) -> Option<&Bins> {
         self.inner.bins.as_ref()
     }
 
     /// Returns the size of a bin, if it is known, whether or not bins nest in chunks.
-    #[must_use]
     pub fn bin_shape(&self) -> Option<&[f64]> {
         self.inner.bin_shape.as_deref()
     }
 
     /// Returns the type of a coordinate, as stored.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
@@ -345,7 +334,6 @@ impl LevelReader {
     }
 
     /// Returns the cost of reading ranges of rows of vertices.
-    #[must_use]
     pub fn part_cost(&self) -> Partial {
         self.inner.vertices.part_cost()
     }
@@ -362,7 +350,6 @@ impl LevelReader {
 
     /// Returns the attribute that bins the level, if any: its name, and the value of each bin. The
     /// first component of a chunk key is the number of a bin.
-    #[must_use]
     pub fn bin_attribute(&self) -> Option<(&str, Vec<Value>)> {
         let meta = self.inner.node.meta();
         let values = meta.chunk_attribute_values.as_deref().unwrap_or_default();
@@ -373,7 +360,6 @@ impl LevelReader {
     }
 
     /// Returns the offset from stored positions to world positions, if the store has one.
-    #[must_use]
     pub fn coordinate_offset(&self) -> Option<&[f64]> {
         self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
     }
@@ -423,7 +409,7 @@ impl LevelReader {
     }
 
     /// Returns the array of fragment indexes.
-    pub(crate) fn fragment_cells(&self) -> &Cells {
+    fn fragment_cells(&self) -> &Cells {
         &self.inner.fragments
     }
 

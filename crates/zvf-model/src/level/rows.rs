@@ -145,7 +145,7 @@ impl LevelReader {
 }
 
 /// Cells as rows of one type and width.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct CellRows<'a> {
     pub(crate) cells: &'a Cells,
     pub(crate) dtype: Dtype,

@@ -171,31 +171,26 @@ impl LinkFamily {
 
 impl LinkAttribute {
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Returns the type of a stored value.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
 
     /// Returns the number of values per row.
-    #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
     /// Returns the categories, if the attribute is dictionary-encoded.
-    #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.inner.categories.as_ref()
     }
 
     /// Returns `column` with the metadata of the attribute.
-    #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field { categories: self.inner.categories.clone(), ..Field::new(self.name(), column) }
     }

@@ -79,38 +79,32 @@ struct OpenedFamily {
 impl LinkFamily {
     /// Returns the number of endpoints per record, whether their order has a meaning, and how often
     /// records are stored.
-    #[must_use]
     pub fn policy(&self) -> &LinkPolicy {
         &self.inner.policy
     }
 
     /// Returns the number of endpoints per record.
-    #[must_use]
     pub fn link_width(&self) -> usize {
         self.inner.policy.link_width()
     }
 
     /// Returns by how many levels the endpoints after the first are coarser.
-    #[must_use]
     pub fn delta(&self) -> Delta {
         self.inner.policy.delta()
     }
 
     /// Returns whether records are stored once for each chunk of their endpoints.
-    #[must_use]
     pub fn is_duplicated(&self) -> bool {
         self.inner.policy.store() == LinkStorage::Duplicate
     }
 
     /// Returns the segments in the order of their names.
-    #[must_use]
     pub fn segments(&self) -> &[LinkSegment] {
         &self.inner.segments
     }
 
     /// Returns the same family restricted to queries about `chunks`: if the cells are not listed
     /// and the backend cannot list, the cells of these chunks are tried.
-    #[must_use]
     pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         let OpenedFamily { node, policy, enumerated, num_links, num_physical_records, .. } =
             &*self.inner;
@@ -129,19 +123,16 @@ impl LinkFamily {
 
     /// Returns whether these are all segments. Without a listing, only segments whose endpoints are
     /// at most one chunk apart are found.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.inner.enumerated
     }
 
     /// Returns the number of links, each counted once, according to the document.
-    #[must_use]
     pub fn num_links(&self) -> Option<u64> {
         self.inner.num_links
     }
 
     /// Returns the number of stored rows, according to the document.
-    #[must_use]
     pub fn num_physical_records(&self) -> Option<u64> {
         self.inner.num_physical_records
     }

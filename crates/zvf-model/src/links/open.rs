@@ -17,7 +17,7 @@ use super::segment::{Form, LinkSegment};
 use super::{LinkFamily, OpenedFamily, probe};
 use crate::open::{
     OlderForm, OlderLinks, first_fault, link_anchor, link_policy, link_rows, older_leaves,
-    older_links, older_rows, open_strictly,
+    older_links, older_rows, open_strictly, refuse_lost, refuse_stored,
 };
 use crate::{Kind, LevelReader};
 
@@ -97,7 +97,10 @@ async fn with_streams(
 /// Opens a family in the layout of 0.9.
 async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let name = format!("links/{delta}");
-    let Some(group) = level.node().group(&name).await? else { return Ok(None) };
+    let Some(group) = level.node().group(&name).await? else {
+        refuse_lost(level.node(), "links", &name).await?;
+        return Ok(None);
+    };
     let path = format!("{}/{name}", level.node().path());
     let doc = LinksFamily::parse(group.attributes).at_array(&path)?;
     let policy = policy(level, &doc, delta).await.at_array(&path)?;
@@ -116,8 +119,10 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
             let offsets = Offsets::parse(child, rank, width).map_err(|error| {
                 Error::from(error).at_array(format!("{}/{path}", level.node().path()))
             })?;
-            if let Some(cells) = level.node().cells(&path).await? {
-                segments.push(segment(policy, offsets, cells)?);
+            match level.node().cells(&path).await? {
+                Some(cells) => segments.push(segment(policy, offsets, cells)?),
+                None if level.store().can_list() => refuse_stored(level.node(), &path).await?,
+                None => return Err(Error::missing(level.node().path().join(&path)?, NAMED)),
             }
         }
     } else {
@@ -222,5 +227,7 @@ async fn policy(level: &LevelReader, doc: &LinksFamily, delta: Delta) -> Result<
     Ok(policy.with_delta(delta, anchor)?)
 }
 
+/// Why an array of a family must be there.
+const NAMED: &str = "the document of the family names this array";
 /// Corners of the faces in Draco streams.
 const FACE_CORNERS: usize = 3;

@@ -94,25 +94,21 @@ impl LinkRecords {
     }
 
     /// Returns how many records there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len() / self.width
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the number of endpoints per record.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
     /// Returns the chunks that the records join. The first is the source.
-    #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
         &self.chunks
     }
@@ -137,7 +133,6 @@ impl LinkRecords {
 
     /// Returns the row in which record `i` is stored, counted within the cell, or within the whole
     /// blob in the flat form of 0.6 and 0.7. It locates the attributes.
-    #[must_use]
     pub fn stored_row(&self, i: usize) -> u64 {
         match &self.stored {
             Some(stored) => stored.get(i).copied().unwrap_or(u64::MAX), // a record past the end has no row
@@ -147,7 +142,6 @@ impl LinkRecords {
 
     /// Returns whether record `i` is the copy that counts: in a duplicated family, the one led by
     /// the smallest endpoint; otherwise always.
-    #[must_use]
     pub fn is_leading(&self, i: usize) -> bool {
         if !self.duplicated || self.chunks.windows(2).all(|two| two.first() == two.last()) {
             return true;

@@ -98,7 +98,6 @@ impl LinkSegment {
 
     /// Returns the offsets of the other chunks from the source; `None` if each cell names all its
     /// chunks.
-    #[must_use]
     pub fn offsets(&self) -> Option<&Offsets> {
         match &self.inner.form {
             Form::Sources { offsets, .. } | Form::Streams { offsets, .. } => Some(offsets),
@@ -107,13 +106,11 @@ impl LinkSegment {
     }
 
     /// Returns whether all endpoints of its records are in one chunk.
-    #[must_use]
     pub fn is_intra(&self) -> bool {
         self.offsets().is_some_and(Offsets::are_zero)
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> String {
         match &self.inner.form {
             Form::Sources { cells, .. } | Form::Tuples { cells, .. } => cells.path().to_string(),
@@ -306,7 +303,6 @@ impl LinkSegment {
 
 impl LinkCells {
     /// Returns the number of cells.
-    #[must_use]
     pub fn len(&self) -> usize {
         match &self.list {
             CellList::Sources { table, .. } | CellList::Tuples(table) => table.len(),
@@ -315,7 +311,6 @@ impl LinkCells {
     }
 
     /// Returns whether there are no cells.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -342,7 +337,6 @@ impl LinkCells {
     }
 
     /// Returns the source of the cell at `place`.
-    #[must_use]
     pub fn source(&self, place: usize) -> Option<ChunkKey> {
         match &self.list {
             CellList::Sources { table, .. } => table.get(place),
@@ -354,7 +348,6 @@ impl LinkCells {
     }
 
     /// Returns the cell with records from `source`, in a segment with at most one such cell.
-    #[must_use]
     pub fn find(&self, source: &ChunkKey) -> Option<usize> {
         match &self.list {
             CellList::Sources { table, .. } => table.find(source),
@@ -364,7 +357,6 @@ impl LinkCells {
 
     /// Returns the positions of the cells in the enumeration order of a family: by the text of
     /// their keys.
-    #[must_use]
     pub fn cell_order(&self) -> Vec<usize> {
         match &self.list {
             CellList::Sources { table, .. } | CellList::Tuples(table) => table.string_order(),

@@ -29,7 +29,6 @@ use zvf_format::ragged::Ragged;
 /// assert_eq!(groups[1][0].rows(), [2, 3]);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
-#[must_use]
 pub fn read_two_widths(
     (cell, body): (&[u8], Body),
     index: Option<&FragmentIndex<'_>>,

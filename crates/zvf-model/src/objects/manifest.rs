@@ -36,31 +36,26 @@ impl ObjectManifest {
     }
 
     /// Returns the row of the index that contains it.
-    #[must_use]
     pub const fn row(&self) -> u64 {
         self.row
     }
 
     /// Returns the blocks and references.
-    #[must_use]
     pub fn view(&self) -> Manifest<'_> {
         self.blob.view()
     }
 
     /// Returns the blob, as new writers store it.
-    #[must_use]
     pub fn blob(&self) -> &[u8] {
         self.blob.bytes()
     }
 
     /// Returns whether the object has no fragments.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.view().is_empty()
     }
 
     /// Returns whether the blob is empty or a manifest without blocks.
-    #[must_use]
     pub fn is_absent(&self) -> bool {
         *self.blob() == *NONE
     }

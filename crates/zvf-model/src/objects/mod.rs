@@ -93,13 +93,11 @@ enum Ids {
 
 impl ObjectIndex {
     /// Returns the number of rows of the index, including objects without fragments.
-    #[must_use]
     pub fn slots(&self) -> u64 {
         self.inner.slots
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }

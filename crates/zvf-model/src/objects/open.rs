@@ -11,6 +11,7 @@ use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, IndexAttrs as Doc};
 
 use super::{Form, Ids, ObjectIndex, OpenedIndex, dense};
+use crate::open::refuse_lost;
 use crate::{LevelReader, ObjectId};
 
 impl LevelReader {
@@ -41,6 +42,9 @@ impl LevelReader {
 async fn index_doc(level: &LevelReader) -> Result<Option<Doc>> {
     let node = level.node();
     let group = if node.lacks(INDEX) { None } else { node.group(INDEX).await? };
+    if group.is_none() {
+        refuse_lost(node, INDEX, INDEX).await?;
+    }
     let doc = group.map(|group| Doc::parse(group.attributes)).transpose();
     doc.at_array(format!("{}/{INDEX}", node.path()))
 }

@@ -138,7 +138,6 @@ impl ChunkOwners {
     }
 
     /// Returns no owners.
-    #[must_use]
     pub fn empty() -> Self {
         Self::from_owners(Vec::new())
     }
@@ -150,7 +149,6 @@ impl ChunkOwners {
     }
 
     /// Returns all owners, ascending by fragment, then by row.
-    #[must_use]
     pub fn all(&self) -> &[Owner] {
         match &self.table {
             Some((table, range)) => &table.owners[range.clone()],
@@ -168,7 +166,6 @@ impl ChunkOwners {
     }
 
     /// Returns the rows of the objects that own any fragment, ascending, without duplicates.
-    #[must_use]
     pub fn rows(&self) -> Vec<u64> {
         let mut rows: Vec<u64> = self.all().iter().map(|owner| owner.row.into()).collect();
         rows.sort_unstable();

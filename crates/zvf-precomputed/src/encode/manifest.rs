@@ -13,7 +13,7 @@ use super::error::MultiLodError;
 pub(super) type Fragment = ([u32; 3], u32);
 
 /// The grid of lod 0, as it is stored; cells of lod `l` are `2^l` times as large.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     pub(super) origin: [f32; 3],
     pub(super) size: [f32; 3],

@@ -68,7 +68,6 @@ pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u
 /// let list = zvf_precomputed::encode::encode_annotations(&[(7, [1, 2, 3, 4])]);
 /// assert_eq!(list, [1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 7, 0, 0, 0, 0, 0, 0, 0]);
 /// ```
-#[must_use]
 pub fn encode_annotations<T: AsRef<[u8]>>(records: &[(u64, T)]) -> Vec<u8> {
     let mut list = to_u64(records.len()).to_le_bytes().to_vec();
     records.iter().for_each(|(_, record)| list.extend(record.as_ref()));

@@ -134,7 +134,7 @@ impl Space {
 
 /// A cell by its position on the Z curve, which orders the fragments; the third axis is the most
 /// significant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CellCode(u64);
 
 impl CellCode {

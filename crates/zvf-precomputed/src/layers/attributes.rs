@@ -15,7 +15,7 @@ use zvf_model::{AttributeReader, Categories, Column, LevelReader, Value};
 use super::error::{check_size, unsupported_error};
 
 /// The description of an attribute.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
@@ -105,7 +105,7 @@ pub(crate) fn check_properties<'a>(
 }
 
 /// A property of annotations: one or more values of an attribute.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Property {
     /// The index of its attribute.
     pub(crate) attribute: usize,

@@ -30,7 +30,7 @@ use super::error::{check_size, unsupported_error};
 use super::space::{can_halve, check_place, chunk_sizes, coordinate, has_cell};
 
 /// All grids of a cloud of points.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PointIndex {
     pub(crate) grids: Vec<PointGrid>,
     /// The lower corner, in the unit of the store.
@@ -40,7 +40,7 @@ pub(crate) struct PointIndex {
 }
 
 /// One grid, and the source of its points.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PointGrid {
     pub(crate) level: LevelReader,
     pub(crate) chunks: Arc<KeyTable>,

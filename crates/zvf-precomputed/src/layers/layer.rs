@@ -80,7 +80,7 @@ enum Content {
 }
 
 /// The parsed name of a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct LayerName {
     kind: Kind,
     level: Option<u32>,
@@ -116,7 +116,6 @@ impl LayerName {
 
 impl Precomputed {
     /// Wraps the store behind `reader`.
-    #[must_use]
     pub fn new(reader: Reader) -> Self {
         let space = Space::new(reader.store());
         Self {

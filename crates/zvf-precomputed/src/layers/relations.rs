@@ -24,7 +24,7 @@ pub(crate) struct Relations {
 }
 
 /// A relationship.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Relation {
     /// To the object of an annotation.
     Object,

@@ -41,7 +41,7 @@ pub(crate) async fn read_object(
 pub(crate) struct Ids {
     pub(crate) ids: Vec<u64>,
     pub(crate) rows: Vec<u64>,
-    pub(crate) has_more: bool,
+    has_more: bool,
 }
 
 impl Ids {

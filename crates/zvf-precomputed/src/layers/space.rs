@@ -39,7 +39,7 @@ pub struct LayerSummary {
 }
 
 /// The axes of a store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Space {
     axes: Vec<(String, Option<String>)>,
     offset: Vec<f64>,

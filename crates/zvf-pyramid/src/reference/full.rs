@@ -143,7 +143,7 @@ fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Member
 }
 
 /// Returns how often the objects `kept_objects` refer to each row of `source`.
-pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
+fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
     let mut counts = vec![0_u64; source.rows()];
     for row in kept_objects.iter().flat_map(|object| source.object(*object)) {
         counts[usize_from_u32(*row)] += 1;
@@ -152,7 +152,7 @@ pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) 
 }
 
 /// Returns the row of the level for each row; none for an unreferenced row.
-pub(super) fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
+fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
     let parent = |(parent, count): (&u32, &u64)| if *count > 0 { *parent } else { NONE };
     parents.iter().zip(references).map(parent).collect()
 }

@@ -167,7 +167,6 @@ impl Predicate {
     }
 
     /// Returns the columns in the condition, each once, in order.
-    #[must_use]
     pub fn columns(&self) -> Vec<&ColumnRef> {
         let mut columns = Vec::new();
         self.collect(&mut columns);

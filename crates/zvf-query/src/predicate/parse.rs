@@ -72,7 +72,7 @@ const MAX_TEXT_BYTES: usize = 65_536;
 const MAX_DEPTH: u32 = 64;
 const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(PartialEq)]
 enum Word {
     Name(String),
     Quoted(String), // a name in backquotes

@@ -51,13 +51,11 @@ impl HalfSpace {
     /// assert_eq!((below.normal(), below.offset()), ([0.0, 2.0].as_slice(), 6.0));
     /// # Ok::<(), zvf_query::region::BadRegion>(())
     /// ```
-    #[must_use]
     pub fn normal(&self) -> &[f64] {
         &self.normal[..self.axes]
     }
 
     /// Returns the largest dot product of the normal with a point inside.
-    #[must_use]
     pub const fn offset(&self) -> f64 {
         self.offset
     }
@@ -88,7 +86,6 @@ pub struct Corner {
 
 impl Corner {
     /// Returns its position.
-    #[must_use]
     pub const fn position(&self) -> &[f64; AXES] {
         &self.position
     }

@@ -136,19 +136,16 @@ impl Region {
     }
 
     /// Returns the number of axes.
-    #[must_use]
     pub const fn axes(&self) -> usize {
         self.hull.axes()
     }
 
     /// Returns a bounding box, which is infinite if the region is.
-    #[must_use]
     pub const fn hull(&self) -> &Bounds {
         &self.hull
     }
 
     /// Returns the box if the region is one, and whether its upper faces belong to it.
-    #[must_use]
     pub const fn as_box(&self) -> Option<(&Bounds, bool)> {
         if let Form::Box { half_open, .. } = &self.form {
             return Some((&self.hull, !*half_open));
@@ -157,13 +154,11 @@ impl Region {
     }
 
     /// Returns whether the boundary is curved, so that faces cannot be clipped at it.
-    #[must_use]
     pub const fn is_curved(&self) -> bool {
         self.ball.is_some()
     }
 
     /// Returns whether `point` is in the region. False for a point with NaN.
-    #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         match (self.as_box(), &self.ball) {
             (Some((bounds, true)), _) => bounds.contains(point),
@@ -180,7 +175,6 @@ impl Region {
     }
 
     /// Returns whether the segment from `a` to `b` has a point in the region.
-    #[must_use]
     pub fn meets_segment(&self, a: &[f64], b: &[f64]) -> bool {
         match &self.ball {
             Some(ball) => ball.clip_segment(a, b).is_some(),
@@ -201,7 +195,6 @@ impl Region {
 
     /// Returns whether the face with these corners has a point in the region. A face of more than three
     /// corners is the fan of triangles around its first.
-    #[must_use]
     pub fn meets_face(&self, corners: &[&[f64]]) -> bool {
         match corners {
             [] => false,

@@ -16,7 +16,6 @@ use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 use crate::select::runs::ROWS_END;
 
 /// Chunks that are read together; pieces refer to them by index.
-#[derive(Clone, Debug)]
 pub(crate) struct Chunks {
     pub(crate) keys: Vec<ChunkKey>,
     /// The approximate number of rows of each: the extent of its fragments.
@@ -51,7 +50,7 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<()> {
 }
 
 /// The rows to read of one chunk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub(crate) enum Need {
     Nothing,
     Whole,
@@ -59,7 +58,7 @@ pub(crate) enum Need {
 }
 
 /// The array whose rows are read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum RowSource<'a> {
     Positions(&'a LevelReader),
     Attribute(&'a AttributeReader),

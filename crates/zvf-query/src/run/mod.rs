@@ -109,7 +109,7 @@ impl<T: Clone + Eq + Hash> Distinct<T> {
 }
 
 /// A unit of work.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum WorkUnit {
     /// Chunks, by their position in the table of the level.
     Chunks(Vec<u32>),
@@ -121,7 +121,7 @@ pub(crate) enum WorkUnit {
 }
 
 /// The purpose of work units, which determines their size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Purpose {
     /// Their answers are kept and joined.
     Collect,
@@ -315,12 +315,12 @@ impl Context {
     }
 
     /// Returns the bytes of one vertex with its columns.
-    pub(crate) fn row_bytes(&self) -> u64 {
+    fn row_bytes(&self) -> u64 {
         self.columns.row_bytes(&self.level).max(1)
     }
 
     /// Returns the maximum size of one work unit.
-    pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
+    fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
@@ -332,7 +332,7 @@ impl Context {
     }
 
     /// Returns whether cells are cached.
-    pub(crate) fn caching(&self, bytes: u64) -> Caching {
+    fn caching(&self, bytes: u64) -> Caching {
         let is_bounded = self.reach.is_some() || self.query.names_chunks();
         if self.query.uncached || !is_bounded || bytes > MAX_CACHED_BYTES {
             Caching::Once

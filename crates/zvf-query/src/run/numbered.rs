@@ -74,7 +74,6 @@ impl NumberedAnswer {
     }
 
     /// Returns the number of listed chunks that do not exist, if the query allows that.
-    #[must_use]
     pub fn missing_count(&self) -> usize {
         lock(&self.context.findings.missing).list.len()
     }

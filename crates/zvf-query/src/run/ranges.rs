@@ -16,7 +16,7 @@ use crate::predicate::{Comparison, Predicate};
 use crate::select::bits::{Bits, WORD_ROWS};
 
 /// The numbers for which a condition holds: closed ranges.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Ranges {
     whole: Vec<[i128; 2]>,
     /// Excludes NaN, for which no comparison holds.

@@ -22,7 +22,7 @@ use crate::select::pieces::{Piece, Pieces};
 use crate::select::selection::Selection;
 
 /// The source of the values of a column in a condition.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum ConditionColumn {
     /// Of vertices or fragments.
     Attribute(AttributeReader),
@@ -61,7 +61,7 @@ impl ConditionColumn {
 }
 
 /// A condition that is compiled for rows.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Condition {
     One(OneColumn),
     Not(Box<Self>),
@@ -70,7 +70,7 @@ pub(super) enum Condition {
 }
 
 /// A condition on one column.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct OneColumn {
     /// Its number.
     column: usize,
@@ -81,7 +81,7 @@ pub(super) struct OneColumn {
 }
 
 /// The result for each code.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Codes {
     by_code: Vec<bool>,
     missing: bool,

@@ -28,7 +28,7 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 /// Where prefetched work runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Runner {
     Tasks,
     Threads,

@@ -30,7 +30,7 @@ use crate::select::runs::list_runs;
 use crate::select::selection::Selection;
 
 /// One chunk and its rows that can contribute.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Chunk {
     pub(crate) key: ChunkKey,
     /// As pieces of chunk 0.

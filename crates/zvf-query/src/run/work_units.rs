@@ -39,7 +39,6 @@ pub(crate) struct Units {
 type Coarse = Box<dyn Iterator<Item = WorkUnit> + Send>;
 
 /// A work unit of a level.
-#[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) context: Arc<Context>,
     pub(crate) work: WorkUnit,
@@ -325,11 +324,7 @@ impl Context {
 impl Context {
     /// Splits `unit` into parts that fit in a work unit's share of the budget, or are a single
     /// chunk or object.
-    pub(super) async fn refine_unit(
-        &self,
-        unit: WorkUnit,
-        purpose: Purpose,
-    ) -> Result<Vec<(WorkUnit, u64)>> {
+    async fn refine_unit(&self, unit: WorkUnit, purpose: Purpose) -> Result<Vec<(WorkUnit, u64)>> {
         let max_bytes = self.unit_bytes(purpose);
         match unit {
             WorkUnit::Chunks(places) => {

@@ -10,7 +10,6 @@
 use bytes::Bytes;
 
 /// Memory that is filled from its start and becomes `Bytes`.
-#[derive(Debug)]
 pub(crate) enum AnswerMemory {
     Heap(Vec<u8>),
     #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@
 //! zeros and ones. The bits after the last row are always 0.
 
 /// One bit per row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Bits {
     words: Vec<u64>,
     len: usize,

@@ -12,14 +12,14 @@ use super::pieces::Piece;
 use crate::region::Region;
 
 /// The location of a stored vertex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Spot {
     pub(crate) cell: u32,
     pub(crate) row: u32,
 }
 
 /// A vertex of a cut: a stored vertex, or a point between two.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) a: Spot,
     pub(crate) b: Spot,
@@ -48,7 +48,7 @@ impl Cut {
 }
 
 /// A vertex and its fragment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Vertex {
     place: Spot,
     fragment: u32,
@@ -57,7 +57,7 @@ struct Vertex {
 pub(crate) type Point = [f64; Bounds::MAX_AXES];
 
 /// The vertices of one object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Chain<'a> {
     pieces: &'a [Piece],
     loaded: &'a [LoadedRows],
@@ -253,7 +253,7 @@ fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
 }
 
 /// Returns whether a segment has a point in the region.
-pub(crate) fn touches_segment(region: &Region, a: &[f64], b: &[f64]) -> bool {
+fn touches_segment(region: &Region, a: &[f64], b: &[f64]) -> bool {
     is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 

@@ -12,7 +12,7 @@ use crate::error::BadQuery;
 use crate::region::Region;
 
 /// A vertex interpolated from stored ones. The weights add up to 1.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Blend {
     pub(crate) weights: Vec<(Spot, f64)>, // not empty
 }

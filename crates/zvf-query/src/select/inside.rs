@@ -12,7 +12,6 @@ use super::pieces::{Piece, Pieces};
 use crate::region::Region;
 
 /// A region that is prepared for testing positions.
-#[derive(Clone, Debug)]
 pub(crate) struct Test<'a> {
     region: &'a Region,
     /// The faces of a closed box, ascending corner first.

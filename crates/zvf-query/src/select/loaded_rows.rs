@@ -4,7 +4,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::Column;
 
 /// The rows of one chunk of one array that are in memory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum LoadedRows {
     /// Nothing: the chunk is missing or was not requested.
     Nothing,

@@ -17,7 +17,7 @@ use super::answer_memory::AnswerMemory;
 use super::loaded_rows::LoadedRows;
 
 /// Consecutive rows of one chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece {
     /// The number of the chunk in the query.
     pub(crate) cell: u32,
@@ -34,7 +34,7 @@ impl Piece {
 }
 
 /// Rows of several chunks, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Pieces {
     pub(crate) list: Vec<Piece>,
     /// The number of rows, saturating at `usize::MAX` for larger claims of fragments, to be
@@ -171,7 +171,6 @@ pub(crate) fn coalesce_ranges<'a>(
 }
 
 /// A column that is assembled from several reads.
-#[derive(Debug)]
 pub(crate) struct ColumnAssembler {
     empty: Column, // has the type and the width
     memory: AnswerMemory,

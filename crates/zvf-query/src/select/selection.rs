@@ -8,7 +8,7 @@ use zvf_model::ObjectId;
 use super::pieces::{Piece, Pieces};
 
 /// Rows of chunks that a plan selects.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Selection {
     pub(crate) pieces: Pieces,
     /// Objects or runs of them, in the order of their pieces; `None` if the answer is not divided
@@ -17,7 +17,7 @@ pub(crate) struct Selection {
 }
 
 /// One object, or a run of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Span {
     pub(crate) id: ObjectId,
     /// Its row in the index.

@@ -59,7 +59,6 @@ pub struct CellPlan {
 impl CellPlan {
     /// Returns the plan of an array of unencoded cells, one object each, with keys from `low` to
     /// `high`, inclusive.
-    #[must_use]
     pub fn new(low: Vec<i64>, high: Vec<i64>) -> Self {
         Self { rank: low.len(), low, high, ..Self::default() }
     }
@@ -143,7 +142,6 @@ impl CellSink {
     }
 
     /// Returns the path of the array.
-    #[must_use]
     pub fn path(&self) -> &str {
         self.0.sink.key.as_str()
     }

@@ -394,7 +394,7 @@ impl Held {
 }
 
 /// The content of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Record {
     build: String,
     lease: Duration,

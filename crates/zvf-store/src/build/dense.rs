@@ -48,7 +48,6 @@ pub struct DensePlan {
 
 impl DensePlan {
     /// Returns the plan of one axis and one chunk, with fill value zero, compressed with Zstandard.
-    #[must_use]
     pub fn new(dtype: Dtype) -> Self {
         let fill = FillValue::zero(dtype.kind);
         let (columns, chunk_rows, attributes) = (None, None, Object::new());
@@ -56,7 +55,6 @@ impl DensePlan {
     }
 
     /// Returns the plan of a column of objects: chunks of 65536 rows with fill value `fill`.
-    #[must_use]
     pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
         Self { columns, chunk_rows: Some(ATTRIBUTE_CHUNK_ROWS), fill, ..Self::new(dtype) }
     }
@@ -106,7 +104,6 @@ impl DenseSink {
     }
 
     /// Returns the number of rows so far.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.array.rows
     }

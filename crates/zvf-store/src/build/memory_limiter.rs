@@ -64,7 +64,6 @@ impl MemoryLimiter {
 
     /// Acquires `bytes` for an object in flight, and blocks until they fit. A request above the
     /// limit is admitted when nothing else is held.
-    #[must_use]
     pub(crate) fn acquire_blocking(&self, bytes: u64) -> MemoryPermit {
         if !self.0.waits {
             return self.0.enter(self.0.state(), bytes);

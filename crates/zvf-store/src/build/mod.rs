@@ -382,13 +382,11 @@ impl Build {
     }
 
     /// Returns notices that are not errors.
-    #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.0.notices.all()
     }
 
     /// Returns the number of bytes held now: cells of incomplete shards, and objects in flight.
-    #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.0.room.held_bytes()
     }
@@ -417,7 +415,6 @@ impl Build {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn declare_attributes(&self, root: &Root) -> Root {
         self.0.declared.add_to(root)
     }

@@ -16,7 +16,7 @@ use crate::sync::lock;
 pub(super) struct NodeNames(Mutex<BTreeMap<Key, NodeState>>);
 
 /// The state of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum NodeState {
     Group,
     /// An array that is not finished.

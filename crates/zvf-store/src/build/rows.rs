@@ -49,7 +49,6 @@ impl Default for RowPlan {
 impl RowPlan {
     /// Returns the plan of chunks of 16384 rows, compressed with Zstandard: for manifests of
     /// objects.
-    #[must_use]
     pub fn manifests() -> Self {
         Self { chunk_rows: Some(MANIFEST_CHUNK_ROWS), ..Self::default() }
     }
@@ -90,7 +89,6 @@ impl RowSink {
     }
 
     /// Returns the number of rows so far.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.array.rows
     }

@@ -191,7 +191,6 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {
 /// assert_eq!(zvf_store::fit_shard_shape(vec![8, 8, 8]), [8, 8, 8]);
 /// assert_eq!(zvf_store::fit_shard_shape(vec![64; 4]), [32; 4]);
 /// ```
-#[must_use]
 pub fn fit_shard_shape(mut shape: Vec<u64>) -> Vec<u64> {
     let is_large =
         |shape: &[u64]| checked_product(shape).is_none_or(|cells| cells > MAX_SHARD_CELLS);

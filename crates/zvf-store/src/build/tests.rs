@@ -139,45 +139,39 @@ async fn documents_and_cells_typed_by_hand() {
     let grid =
         r#""chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "#;
     let end = r#""zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
-    assert_eq!(
-        text("0/vertices/zarr.json"),
-        [
+    let check_document = |name: &str, lines: &[&str]| {
+        assert_eq!(text(name), [&lines[..2].concat(), grid, &lines[2..].concat(), end].concat());
+    };
+    check_document(
+        "0/vertices/zarr.json",
+        &[
             r#"{"shape": [3, 1], "data_type": "variable_length_bytes", "#,
             r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "#,
-            grid,
             r#""fill_value": "", "codecs": [{"name": "vlen-bytes", "configuration": {}}], "#,
             r#""attributes": {"nonempty_chunks": ["-1.0", "1.0"], "chunk_grid_origin": [-1, 0], "#,
             r#""zv_array": "vertices", "dtype": "float32", "encoding": "raw"}, "#,
-            end,
-        ]
-        .concat()
+        ],
     );
-    assert_eq!(
-        text("0/vertex_attributes/sharded/zarr.json"),
-        [
+    check_document(
+        "0/vertex_attributes/sharded/zarr.json",
+        &[
             r#"{"shape": [3, 3], "data_type": "variable_length_bytes", "#,
             r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}, "#,
-            grid,
             r#""fill_value": "", "codecs": [{"name": "sharding_indexed", "configuration": {"#,
             r#""chunk_shape": [1, 1], "codecs": [{"name": "vlen-bytes", "configuration": {}}], "#,
             r#""index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "#,
             r#""index_location": "end"}}], "#,
             r#""attributes": {"nonempty_chunks": ["0.0", "1.0"], "name": "sharded"}, "#,
-            end,
-        ]
-        .concat()
+        ],
     );
-    assert_eq!(
-        text("0/object_attributes/pair/zarr.json"),
-        [
+    check_document(
+        "0/object_attributes/pair/zarr.json",
+        &[
             r#"{"shape": [5, 2], "data_type": "int16", "#,
             r#""chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}, "#,
-            grid,
             r#""fill_value": -1, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "#,
             r#""attributes": {}, "#,
-            end,
-        ]
-        .concat()
+        ],
     );
     assert_eq!(
         text("0/object_attributes/zarr.json"),

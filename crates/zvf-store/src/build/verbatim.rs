@@ -86,7 +86,6 @@ impl VerbatimArray {
     }
 
     /// Returns the document.
-    #[must_use]
     pub const fn document(&self) -> &ArrayDoc {
         &self.doc
     }

@@ -20,7 +20,7 @@ use crate::budget::Budget;
 use crate::sync::on_threads;
 
 /// Limits on decoded bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Caps {
     /// Maximum of one chunk.
     pub(crate) chunk: u64,
@@ -39,7 +39,6 @@ impl Caps {
 }
 
 /// One chunk to decode.
-#[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) chain: Arc<Chain>,
     pub(crate) stored: Bytes,

@@ -29,7 +29,6 @@ pub(crate) fn header_len(front: &[u8]) -> Result<u64> {
 }
 
 /// The locations of the blocks of one chunk.
-#[derive(Debug)]
 pub(crate) struct Blocks(Layout);
 
 impl Blocks {
@@ -47,7 +46,7 @@ impl Blocks {
     }
 
     /// Returns the decoded length of one block; never 0.
-    pub(crate) fn block_len(&self) -> u64 {
+    fn block_len(&self) -> u64 {
         u64::from(self.0.header().blocksize()).max(1)
     }
 

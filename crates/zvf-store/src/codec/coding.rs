@@ -12,7 +12,6 @@ use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 use super::{Chain, Step};
 
 /// The encoding of an array.
-#[derive(Clone, Debug)]
 pub(crate) struct Coding {
     pub(crate) packing: Packing,
     pub(crate) chain: Arc<Chain>,
@@ -20,7 +19,7 @@ pub(crate) struct Coding {
 }
 
 /// The step from items to bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub(crate) enum Packing {
     /// Items of any length, framed.
     Vlen,
@@ -34,7 +33,7 @@ pub(crate) enum Packing {
 }
 
 /// The encoding of the index of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct IndexCoding {
     pub(crate) at_start: bool,
     pub(crate) checksum: bool,

@@ -51,26 +51,22 @@ enum Step {
 
 impl CodecPipeline {
     /// Returns the empty chain: parts of the payload can be read by range.
-    #[must_use]
     pub const fn empty() -> Self {
         Self { steps: Vec::new() }
     }
 
     /// Returns the Zstandard chain at `level`; 0 is the library's default, as in the reference
     /// implementation.
-    #[must_use]
     pub fn zstd(level: i32) -> Self {
         Self { steps: vec![Step::Zstd { level, checksum: false }] }
     }
 
     /// Returns the Gzip chain at `level`, 0 to 9; encoding with another level fails.
-    #[must_use]
     pub fn gzip(level: u32) -> Self {
         Self { steps: vec![Step::Gzip { level }] }
     }
 
     /// Returns the chain to one Blosc 1 chunk, whose blocks can be read separately.
-    #[must_use]
     pub fn blosc(settings: BloscSettings) -> Self {
         Self { steps: vec![Step::Blosc(settings)] }
     }
@@ -96,7 +92,6 @@ impl CodecPipeline {
     }
 
     /// Returns the chain in the form of an array document, to follow the codec from items to bytes.
-    #[must_use]
     pub fn metadata(&self) -> Vec<CodecSpec> {
         self.steps.iter().map(Step::metadata).collect()
     }

@@ -61,7 +61,7 @@ pub enum Partial {
 }
 
 /// Steps from bytes to bytes, in the order of the writer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Chain {
     steps: Vec<Step>,
 }

@@ -39,7 +39,6 @@ pub(crate) struct ChunkArray {
 }
 
 /// The location of the bytes of a chunk.
-#[derive(Clone, Debug)]
 pub(crate) struct Located {
     pub(crate) key: Key,
     /// The span of the object, and the version that it belongs to; `None` for the whole object.

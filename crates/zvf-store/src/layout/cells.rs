@@ -159,39 +159,33 @@ impl Cells {
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
     /// Returns the attributes of the array, or of the group that replaces it, without the presence
     /// list.
-    #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }
 
     /// Returns the number of components of its keys.
-    #[must_use]
     pub fn rank(&self) -> usize {
         self.core.rank
     }
 
     /// Returns the shape of the chunk grid; `None` in the older families, whose arrays do not state
     /// it.
-    #[must_use]
     pub fn grid(&self) -> Option<&Grid> {
         self.core.presence().map(|presence| &presence.grid)
     }
 
     /// Returns the layout family of the store.
-    #[must_use]
     pub fn family(&self) -> LayoutFamily {
         self.shared.family
     }
 
     /// Returns the cost of reading a part of a chunk.
-    #[must_use]
     pub fn part_cost(&self) -> Partial {
         match &self.core.body {
             Body::Array(_, Ok(array)) => array.chain.part_cost(),

@@ -156,44 +156,37 @@ impl DenseArray {
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
     /// Returns the attributes of its node.
-    #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }
 
     /// Items along each axis.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.core.grid.shape
     }
 
     /// Returns the type of a returned item: never big-endian.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.core.dtype
     }
 
     /// Returns the number of rows along the first axis; a `u64`, because the rows are not in
     /// memory.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.core.grid.rows()
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the fill value: the item for positions that were never stored.
-    #[must_use]
     pub fn fill(&self) -> &[u8] {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }

@@ -4,7 +4,6 @@ use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_metadata::{Dtype, Fill};
 
 /// Returns the bytes of one item with value `fill`; the size of its type was compared with a limit.
-#[must_use]
 pub fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     let size = saturating_usize(dtype.size);
     let mut item = match fill {

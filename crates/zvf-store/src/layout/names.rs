@@ -23,7 +23,6 @@ use zvf_metadata::ChunkKeyEncoding;
 /// let place = parse_chunk_name(ChunkKeyEncoding::V2Dots, &name);
 /// assert_eq!(place.map(|place| place.to_string()).as_deref(), Some("c/4/0"));
 /// ```
-#[must_use]
 pub fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
     let (prefix, separator) = spelling(encoding);
     let mut words: Vec<String> = prefix.map(str::to_owned).into_iter().collect();
@@ -33,7 +32,6 @@ pub fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
 
 /// Returns the index of the chunk with the name `name` below its array; `None` if it is not the
 /// name of a chunk.
-#[must_use]
 pub fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkPath> {
     let (prefix, separator) = spelling(encoding);
     let other_separator = if separator == "/" { "." } else { "/" };

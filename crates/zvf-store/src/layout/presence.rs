@@ -47,7 +47,6 @@ pub(super) enum Recorded {
 }
 
 /// A chunk to read: inside the grid, and not known to be absent.
-#[derive(Clone, Debug)]
 pub(super) struct ChunkRequest {
     pub(super) key: ChunkKey,
     /// Its unique number within the array, if it has one.

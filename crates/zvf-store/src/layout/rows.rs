@@ -127,13 +127,11 @@ impl Rows {
     }
 
     /// Returns its path below the root of the store.
-    #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
     /// Returns the attributes of the array, or of the object index for manifests.
-    #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }

@@ -59,38 +59,32 @@ impl KeyTable {
     }
 
     /// Returns the number of components of each key.
-    #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
     /// Returns the number of keys.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows().len()
     }
 
     /// Returns whether there are no keys.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.coords.is_empty()
     }
 
     /// Returns key `i`, or `None` past the end.
-    #[must_use]
     pub fn get(&self, i: usize) -> Option<ChunkKey> {
         self.row(i).map(key_of_row)
     }
 
     /// Returns the components of key `i`, or `None` past the end.
-    #[must_use]
     pub fn row(&self, i: usize) -> Option<&[i64]> {
         let start = i.checked_mul(self.rank)?;
         self.coords.get(start..)?.get(..self.rank)
     }
 
     /// Returns the position of `key`, if it exists.
-    #[must_use]
     pub fn find(&self, key: &ChunkKey) -> Option<usize> {
         self.search(key.components())
     }
@@ -102,14 +96,12 @@ impl KeyTable {
     }
 
     /// Returns a lookup that is efficient for this number of keys.
-    #[must_use]
     pub fn finder(&self, look_ups: usize) -> KeyFinder<&Self> {
         KeyFinder::new(self, look_ups)
     }
 
     /// Returns the position of the first key that is not below `components`, which may be fewer
     /// than a key has: keys with a common prefix lie between two such positions.
-    #[must_use]
     pub fn lower_bound(&self, components: &[i64]) -> usize {
         // Rows whose length is known at compile time are compared without a loop.
         let found = match self.rank {
@@ -151,7 +143,6 @@ impl KeyTable {
 
     /// Returns the positions of the keys in the order of their printed form, in which links are
     /// enumerated.
-    #[must_use]
     pub fn string_order(&self) -> Vec<usize> {
         let keys: Vec<ChunkKey> = self.iter().collect();
         let mut order: Vec<usize> = (0..keys.len()).collect();
@@ -188,7 +179,6 @@ struct Grid {
 
 impl<T: Borrow<KeyTable>> KeyFinder<T> {
     /// Returns a lookup that is efficient for this number of keys of `table`.
-    #[must_use]
     pub fn new(table: T, look_ups: usize) -> Self {
         let keys: &KeyTable = table.borrow();
         let grid = (look_ups > keys.len()).then(|| Grid::new(keys)).flatten();
@@ -196,7 +186,6 @@ impl<T: Borrow<KeyTable>> KeyFinder<T> {
     }
 
     /// Returns the position of the key with these components, if it exists.
-    #[must_use]
     pub fn find(&self, components: &[i64]) -> Option<usize> {
         let table: &KeyTable = self.table.borrow();
         let Some(grid) = &self.grid else { return table.search(components) };

@@ -51,7 +51,7 @@ struct Names {
 }
 
 /// A payload in a shard.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Packed {
     shard: Key,
     start: u64,

@@ -29,7 +29,6 @@ pub struct Backend {
 
 impl Backend {
     /// Returns the location `prefix` of `store`, which can list.
-    #[must_use]
     pub const fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
         Self { store, prefix, can_list: true }
     }

@@ -335,7 +335,7 @@ impl Get {
 }
 
 /// A range of bytes of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ByteRange {
     /// All of them.
     All,
@@ -351,7 +351,7 @@ impl ByteRange {
     /// Returns the requested bytes in an object of `size` bytes. A range [at](Self::At) a position
     /// may end after the object; an end that overflows 64 bits becomes the largest number, which is
     /// also after any object.
-    pub(crate) fn resolve(self, size: u64) -> Range<u64> {
+    fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
             Self::First(len) => 0..len.min(size),
@@ -378,7 +378,6 @@ pub(crate) struct GetAnswer {
 }
 
 /// An object of which only the necessary part was read.
-#[derive(Debug)]
 pub(crate) enum PartialRead {
     Whole(Option<GetAnswer>),
     /// Its first and last bytes.
@@ -386,7 +385,7 @@ pub(crate) enum PartialRead {
 }
 
 /// The version of an object, as far as the backend reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     size: u64,
     stamp: Option<local::Stamp>,
@@ -405,13 +404,13 @@ impl Version {
     }
 
     /// Returns the version if only the size is known.
-    pub(crate) const fn from_size(size: u64) -> Self {
+    const fn from_size(size: u64) -> Self {
         Self { size, stamp: None, tag: None }
     }
 }
 
 /// One name below a prefix.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) name: String,
     pub(crate) is_dir: bool,

@@ -20,7 +20,6 @@ use crate::error::length_error;
 use crate::key::Key;
 
 /// One object and the reads from it.
-#[derive(Debug)]
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<PlannedRead>, // never empty
@@ -29,14 +28,13 @@ pub(super) struct Object {
 }
 
 /// One read, and the requests that it serves.
-#[derive(Debug)]
 pub(super) struct PlannedRead {
     pub(super) range: ByteRange,
     gets: Vec<usize>,
 }
 
 /// The bytes that a backend read for one piece: the part of the range that exists.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Read {
     pub(super) bytes: Bytes,
     /// The offset of `bytes` in the object.

@@ -144,7 +144,6 @@ impl TetFile {
     }
 
     /// Returns the underlying bytes.
-    #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         &self.0.file
     }
@@ -173,19 +172,16 @@ impl TetFile {
     }
 
     /// Returns the datasets, by id.
-    #[must_use]
     pub fn datasets(&self) -> &[TetDataset] {
         &self.0.datasets
     }
 
     /// Returns the first dataset with exactly this name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&TetDataset> {
         self.0.datasets.get(*self.0.names.get(name)?)
     }
 
     /// Returns the limits that the file requests of readers.
-    #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.0.budget
     }
@@ -276,7 +272,6 @@ impl TetFile {
     /// call [`RangedFile::check`] of [`bytes`](Self::bytes).
     ///
     /// `None` if they are not contiguous and in order, or not in memory or mapped.
-    #[must_use]
     pub fn dense_view(&self, plan: &TilePlan<'_, '_>) -> Option<Bytes> {
         let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
         self.resident_bytes(span)
@@ -284,14 +279,12 @@ impl TetFile {
 
     /// Returns the elements that `plan` selects in chunk order, without a copy: suitable if the
     /// order does not matter, but not for shaped results.
-    #[must_use]
     pub fn byte_stream(&self, plan: &TilePlan<'_, '_>) -> Option<Bytes> {
         self.resident_bytes(plan.byte_stream()?)
     }
 
     /// Returns a selection inside a single raw chunk: its bytes from the first element on, without
     /// a copy, and the strides.
-    #[must_use]
     pub fn strided_view(&self, plan: &TilePlan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
         let view = plan.strided_view()?;
         let strides = view.shape().iter().zip(view.strides());
@@ -308,38 +301,32 @@ impl TetFile {
 
 impl TetDataset {
     /// Returns its position in the directory, by which index rows refer to it.
-    #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
     /// Returns its name as stored: any text, which must not be displayed or used as a path
     /// unchecked.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the tag of its element type, known or not.
-    #[must_use]
     pub const fn dtype(&self) -> u32 {
         self.dtype
     }
 
     /// Returns its element type, or `None` if the tag is unknown.
-    #[must_use]
     pub fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 
     /// Returns its extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
     /// Returns the extents of one chunk, which may exceed those of the dataset.
-    #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
     }

@@ -18,13 +18,13 @@ use zvf_tet::{Row, Span, TensorCodec};
 use super::{TetDataset, TetFile, fetch};
 
 /// The bytes of one dataset, in order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Strip {
     len: u64,
     form: Form,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Form {
     /// All bytes are contiguous in the file.
     Span(u64),

@@ -95,13 +95,11 @@ impl BlockEdit {
     }
 
     /// Returns the array before the edit.
-    #[must_use]
     pub const fn array(&self) -> &BlockArray {
         &self.array
     }
 
     /// Returns the extents after the edit.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }

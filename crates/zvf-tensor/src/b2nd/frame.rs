@@ -230,7 +230,6 @@ impl BlockArray {
     }
 
     /// Returns whether each chunk is a separate file in the folder of the frame.
-    #[must_use]
     pub fn is_sparse(&self) -> bool {
         self.0.folder.is_some()
     }
@@ -257,37 +256,31 @@ impl BlockArray {
     }
 
     /// Returns the geometry of chunks and blocks.
-    #[must_use]
     pub fn geometry(&self) -> &BlockGeometry {
         &self.0.geometry
     }
 
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.0.geometry.shape().as_slice()
     }
 
     /// Returns the extents of a chunk.
-    #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         self.0.geometry.chunkshape().as_slice()
     }
 
     /// Returns the extents of a block.
-    #[must_use]
     pub fn block_shape(&self) -> &[u64] {
         self.0.geometry.blockshape().as_slice()
     }
 
     /// Returns the bytes of an item.
-    #[must_use]
     pub fn item_size(&self) -> u32 {
         self.0.geometry.item_size()
     }
 
     /// Returns the NumPy name of the item type, if the array states it.
-    #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.0.dtype.as_deref()
     }

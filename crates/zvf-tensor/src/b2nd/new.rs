@@ -97,13 +97,11 @@ impl NewBlocks {
     }
 
     /// Returns the geometry of chunks and blocks.
-    #[must_use]
     pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
     /// Returns the encoding of chunks.
-    #[must_use]
     pub const fn coding(&self) -> &Blosc2Settings {
         &self.coding
     }

@@ -27,25 +27,21 @@ pub struct BlockValues {
 
 impl BlockValues {
     /// Returns the extents.
-    #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
     /// Returns the bytes of one item.
-    #[must_use]
     pub const fn item_size(&self) -> u32 {
         self.item_size
     }
 
     /// Returns the NumPy name of the item type, if the array states it: `<i4`, or a list of fields.
-    #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.dtype.as_deref()
     }
 
     /// Returns the items, in C order.
-    #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }

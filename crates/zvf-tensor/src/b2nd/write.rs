@@ -98,13 +98,11 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 
     /// Returns the description of the array.
-    #[must_use]
     pub const fn array(&self) -> &NewBlocks {
         &self.new
     }
 
     /// Returns the box of the next chunk, with an exclusive end; `None` when all are written.
-    #[must_use]
     pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let geometry = self.new.geometry();
         let at = geometry.chunk_coordinate(to_u64(self.places.len()))?;

@@ -16,14 +16,12 @@ use super::options::PackOptions;
 use crate::tet::NewTensor;
 
 /// One dataset of the pack, and the source of its bytes.
-#[derive(Debug)]
 pub(super) struct PackPart {
     pub(super) tensor: NewTensor,
     pub(super) content: Content,
 }
 
 /// The bytes of a dataset.
-#[derive(Debug)]
 pub(super) enum Content {
     /// Bytes in memory.
     Bytes(Vec<u8>),
@@ -197,7 +195,6 @@ fn strip(
 }
 
 /// The row of the payloads of an array.
-#[derive(Debug)]
 struct Row {
     element: TensorDtype,
     shape: Vec<u64>,

@@ -130,25 +130,21 @@ impl TensorFile {
     }
 
     /// Returns the underlying file.
-    #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         self.tet.bytes()
     }
 
     /// Returns superblock, directory, index and footer of the layer below.
-    #[must_use]
     pub const fn container(&self) -> &TetFile {
         &self.tet
     }
 
     /// Returns the metadata of the file and its tensors.
-    #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
     /// Returns the memory budget that the file requests from readers.
-    #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.tet.memory_budget()
     }
@@ -173,38 +169,32 @@ impl TensorFile {
 
 impl<'f> Tensor<'f> {
     /// Returns its position in the directory.
-    #[must_use]
     pub const fn id(&self) -> u32 {
         self.dataset.id()
     }
 
     /// Returns its name as stored: escape it before printing it, and check it before deriving a
     /// path from it.
-    #[must_use]
     pub fn name(&self) -> &'f str {
         self.dataset.name()
     }
 
     /// Returns its element type, or `None` if this build does not support it.
-    #[must_use]
     pub fn element(&self) -> Option<TensorDtype> {
         self.dataset.element()
     }
 
     /// Returns its extents.
-    #[must_use]
     pub fn shape(&self) -> &'f [u64] {
         self.dataset.shape()
     }
 
     /// Returns the extents of one chunk, which may exceed those of the tensor.
-    #[must_use]
     pub fn chunk_shape(&self) -> &'f [u64] {
         self.dataset.chunk_shape()
     }
 
     /// Returns the dataset of the layer below.
-    #[must_use]
     pub const fn dataset(&self) -> &'f TetDataset {
         self.dataset
     }

@@ -66,13 +66,11 @@ impl Metadata {
     }
 
     /// Returns the metadata of the tensor of this name.
-    #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorAbout> {
         self.datasets.get(name)
     }
 
     /// Returns whether it is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.file.is_empty() && self.datasets.is_empty()
     }
@@ -80,7 +78,6 @@ impl Metadata {
 
 impl TensorAbout {
     /// Returns the labels along the axis, by its name or number; empty if there are none.
-    #[must_use]
     pub fn labels(&self, axis: usize) -> &[String] {
         let by_name = self.dim_names.get(axis).and_then(|name| self.coords.get(name));
         let by_number = || self.coords.get(&axis.to_string());
@@ -94,7 +91,6 @@ impl TensorAbout {
     }
 
     /// Returns the index of a label along an axis; the first when there are several.
-    #[must_use]
     pub fn label(&self, axis: usize, text: &str) -> Option<u64> {
         let place = self.labels(axis).iter().position(|label| label == text)?;
         u64::try_from(place).ok()

@@ -100,19 +100,16 @@ impl NewTensor {
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns grid, tiles and type.
-    #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
     /// Returns the compression.
-    #[must_use]
     pub const fn compression(&self) -> Compression {
         self.compression
     }
@@ -194,7 +191,6 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     /// Returns the tensor of the next chunk, and its coordinates; `None` when all are written.
-    #[must_use]
     pub fn next_chunk(&self) -> Option<(&NewTensor, Tile)> {
         let (at, tile) = self.layout.next_tile()?;
         Some((self.tensors.get(at)?, tile))

@@ -19,7 +19,7 @@ use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};
 use crate::error::in_dataset;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Zones {
     #[serde(default)]
     chunks: Vec<Zone>,
@@ -38,7 +38,7 @@ struct Zone {
 }
 
 /// An element as a comparable number.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Comparable {
     Float(f64),
     Whole(i128),

@@ -39,7 +39,6 @@ pub struct Carrier {
 impl Carrier {
     /// Returns the carrier of a Zarr data type, by its name; `value_size` is the size in bytes if
     /// the name does not state it. `None` for types of variable length.
-    #[must_use]
     pub fn for_data_type(data_type: &str, value_size: Option<u64>) -> Option<Self> {
         let single = |element| Some(Self { element, per_value: 1 });
         match data_type {
@@ -66,7 +65,6 @@ impl Carrier {
     }
 
     /// Returns the carrier of opaque values of this size in bytes.
-    #[must_use]
     pub fn for_value_size(value_size: u64) -> Option<Self> {
         let element = match value_size {
             2 => TensorDtype::U16,
@@ -79,13 +77,11 @@ impl Carrier {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
     /// Returns the size of one value in bytes.
-    #[must_use]
     pub const fn value_size(&self) -> u64 {
         self.element.size().saturating_mul(self.per_value) // the size it was made for
     }
@@ -93,7 +89,6 @@ impl Carrier {
     /// Returns the dataset that carries values of this shape, with an additional last axis if a
     /// value takes more than one element; `None` if that exceeds 8 axes or 2^64 bytes, or the chunk
     /// shape is invalid.
-    #[must_use]
     pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<TileGeometry> {
         if self.per_value == 1 || shape.len() != chunk_shape.len() {
             return TileGeometry::new(self.element, shape, chunk_shape);

@@ -82,19 +82,16 @@ impl<'a> CellTable<'a> {
     }
 
     /// Returns the number of cells.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.items.len().checked_div(self.width).unwrap_or(0) // the width is not 0
     }
 
     /// Returns whether there are no cells.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Returns the number of coordinates of a cell.
-    #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
@@ -163,7 +160,6 @@ impl<'a> CellTable<'a> {
     }
 
     /// Lists rows of the dataset that belong to no cell.
-    #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let mut end = 0;
@@ -241,13 +237,11 @@ impl Cell<'_> {
     }
 
     /// Returns the first row.
-    #[must_use]
     pub const fn first(&self) -> u64 {
         self.first
     }
 
     /// Returns the number of rows.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -255,7 +249,6 @@ impl Cell<'_> {
 
 /// Returns the dataset that holds a table of this many cells, in one chunk; `None` if there are too
 /// many, or none, which needs no dataset.
-#[must_use]
 pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
     let shape = [cells, num::to_u64(rank).checked_add(EXTRA)?];
     TileGeometry::new(TensorDtype::I64, &shape, &shape).filter(|_| rank > 0)

@@ -64,7 +64,6 @@ impl<'a> Contents<'a> {
     }
 
     /// Returns the dataset with the documents.
-    #[must_use]
     pub const fn documents(&self) -> &Dataset<'a> {
         &self.documents
     }
@@ -103,38 +102,32 @@ impl<'a> Contents<'a> {
 
 impl<'a> PackedArray<'a> {
     /// Returns the dataset with the values: the rows of all cells, or the array itself.
-    #[must_use]
     pub const fn values(&self) -> &Dataset<'a> {
         &self.values
     }
 
     /// Returns grid and tiles of the values.
-    #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
     /// Returns the dataset with the table of cells, if the array consists of cells.
-    #[must_use]
     pub const fn cells(&self) -> Option<&Dataset<'a>> {
         self.cells.as_ref()
     }
 
     /// Returns the number of coordinates of a cell, or 0 if the array does not consist of cells.
-    #[must_use]
     pub fn cell_rank(&self) -> usize {
         let columns = self.cells.and_then(|cells| cells.shape().last());
         columns.map_or(0, |columns| num::saturating_usize(columns.saturating_sub(2))) // at least 3
     }
 
     /// Returns the number of rows of the values.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.geometry.shape().first().copied().unwrap_or(0) // a rank is at least 1
     }
 
     /// Returns the length of one row in bytes.
-    #[must_use]
     pub fn row_len(&self) -> u64 {
         let size = self.geometry.element().size();
         // Saturates only for an array without rows.
@@ -143,7 +136,6 @@ impl<'a> PackedArray<'a> {
 
     /// Returns the span of a cell's rows among the bytes of the values;
     /// [`TilePlan::dense_span`](crate::TilePlan::dense_span) of all values gives their start.
-    #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
         let (offset, len) = (cell.first(), cell.count());
         let (offset, len) = (offset.checked_mul(self.row_len())?, len.checked_mul(self.row_len())?);

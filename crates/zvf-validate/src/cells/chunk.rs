@@ -20,7 +20,7 @@ use crate::pipeline::Cell;
 use crate::rules::C;
 
 /// The outcome.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ChunkReport {
     pub(crate) found: Findings,
     pub(crate) rows: Option<u64>,

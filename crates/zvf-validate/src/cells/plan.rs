@@ -16,7 +16,6 @@ use crate::rules::{C, M};
 use crate::validation::Validation;
 
 /// The plan of the checks of the cells of a level.
-#[derive(Debug)]
 pub(crate) struct Plan {
     /// Empty findings with the settings of the run.
     pub(crate) fresh: Findings,
@@ -47,7 +46,6 @@ pub(crate) struct Plan {
 }
 
 /// One attribute.
-#[derive(Debug)]
 pub(crate) struct ColumnPlan {
     pub(crate) path: String,
     pub(crate) dtype: Dtype,

@@ -10,10 +10,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 /// The largest number of axes of a store.
-pub(crate) const MAX_AXES: usize = 8;
+const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Extent {
     #[serde(with = "as_bits")]
     pub(crate) low: [f64; MAX_AXES],
@@ -89,7 +89,7 @@ const RELATIVE_TOLERANCE: f64 = 1e-4;
 const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
 /// The storage of positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Positions {
     pub(crate) dtype: Dtype,
     pub(crate) axes: u32,

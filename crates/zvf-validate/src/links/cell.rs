@@ -18,7 +18,7 @@ use crate::rule::Severity;
 use crate::rules::{C, G};
 
 /// The report of a cell.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LinkReport {
     pub(crate) found: Findings,
     /// Rows of the cell; `None` if they could not be read.

@@ -25,7 +25,6 @@ use crate::rules::{C, M, S};
 use crate::validation::Validation;
 
 /// One link family that can be checked.
-#[derive(Debug)]
 pub(crate) struct OpenFamily {
     pub(crate) delta: Delta,
     pub(crate) family: LinkPolicy,
@@ -40,7 +39,6 @@ pub(crate) struct OpenFamily {
 }
 
 /// Records across chunks that are not in cells.
-#[derive(Debug)]
 pub(crate) enum LooseRecords {
     None,
     /// One blob of records that carry the chunks of their ends.
@@ -50,7 +48,6 @@ pub(crate) enum LooseRecords {
 }
 
 /// The records between some chunks.
-#[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) path: String,
     pub(crate) chunks: Vec<ChunkKey>,

@@ -16,7 +16,6 @@ use crate::chunks::ChunkTable;
 use crate::findings::Findings;
 
 /// One array of links.
-#[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) array: ChunkArray,
     pub(crate) family: LinkPolicy,
@@ -30,7 +29,6 @@ pub(crate) struct Segment {
 }
 
 /// How the chunks of the ends of a record are determined.
-#[derive(Clone, Debug)]
 pub(crate) enum Form {
     Offsets(Box<Offsets>),
     Same,
@@ -38,7 +36,6 @@ pub(crate) enum Form {
 }
 
 /// The checks of a segment, shared by all its cells.
-#[derive(Debug)]
 pub(crate) struct LinkChecks {
     pub(crate) fresh: Findings,
     pub(crate) segment: Arc<Segment>,
@@ -53,7 +50,7 @@ pub(crate) struct LinkChecks {
 }
 
 /// The checks that use links, besides the check of their rows. Ends are in input order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Uses {
     /// The links of skeletons, from a child to its parent.
     pub(crate) child: bool,

@@ -23,7 +23,6 @@ use crate::rules::C;
 use crate::validation::Validation;
 
 /// Both arrays of the index.
-#[derive(Debug)]
 pub(super) struct Table {
     spans: DenseArray,
     blocks: DenseArray,

@@ -20,7 +20,6 @@ use crate::rules::{C, P, S};
 use crate::validation::{Validation, batches};
 
 /// An object index that can be checked.
-#[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) doc: IndexAttrs,
     pub(crate) manifests: Manifests,
@@ -31,7 +30,6 @@ pub(crate) struct Index {
 }
 
 /// The manifests of an index, by their storage.
-#[derive(Debug)]
 pub(crate) enum Manifests {
     Blobs(Rows),
     Table(Table),

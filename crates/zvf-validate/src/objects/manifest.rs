@@ -20,7 +20,6 @@ use crate::findings::Findings;
 use crate::rules::{C, G};
 
 /// The checks of manifests, and the data they need.
-#[derive(Debug)]
 pub(crate) struct ManifestChecks {
     pub(crate) fresh: Findings,
     pub(crate) path: String,
@@ -42,7 +41,6 @@ pub(crate) struct ManifestChecks {
 }
 
 /// One row of the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A manifest as bytes.
     Blob(Bytes),
@@ -53,7 +51,7 @@ pub(crate) enum Entry {
 }
 
 /// The report of a run of rows.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RowsReport {
     pub(crate) found: Findings,
     /// Rows whose manifest is not the empty one.

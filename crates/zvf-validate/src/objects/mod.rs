@@ -64,7 +64,7 @@ fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
 }
 
 /// The report of a batch of rows.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 enum BatchReport {
     Rows(Vec<RowsReport>),
     /// The rows could not be read.

@@ -64,7 +64,6 @@ impl StagePart {
     ///
     /// assert!(StagePart::divide(&[], 4).is_empty());
     /// ```
-    #[must_use]
     pub fn divide(scans: &[Scan], shares: usize) -> Vec<Self> {
         Stage::ALL.iter().flat_map(|&stage| divide_stage(scans, stage, shares.max(1))).collect()
     }

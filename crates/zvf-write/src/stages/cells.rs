@@ -33,7 +33,7 @@ use crate::routed::{Group, first_numbers, gather};
 use crate::types::chain::Run;
 
 /// The record of the step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct CellsRecord {
     pub(crate) chunks: u64,
     pub(crate) rows: u64,
@@ -47,14 +47,14 @@ pub(crate) struct CellsRecord {
 }
 
 /// The counts of one array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct ArrayCounts {
     /// The array.
     pub(crate) path: String,
     /// Its cells.
     pub(crate) keys: Vec<Box<str>>,
     /// Bytes of its objects.
-    pub(crate) stored_bytes: u64,
+    stored_bytes: u64,
     /// Its objects.
     pub(crate) objects: u64,
 }
@@ -73,7 +73,6 @@ impl ArrayCounts {
 }
 
 /// The output for later steps.
-#[derive(Debug)]
 pub(crate) struct CellsOutput {
     pub(crate) entries: StepOutput,
     pub(crate) places: Places,

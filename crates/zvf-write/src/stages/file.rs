@@ -23,7 +23,7 @@ use crate::error::task_error;
 use crate::stop::StopFlag;
 
 /// The record of a written file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WrittenFile {
     /// Its name, without the folder.
     pub(crate) name: String,
@@ -34,7 +34,6 @@ pub(crate) struct WrittenFile {
 }
 
 /// A file being written.
-#[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
     fresh: PathBuf,

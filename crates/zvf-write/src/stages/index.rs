@@ -29,7 +29,6 @@ use crate::spill_folder::SpillFolder;
 use crate::stop::StopFlag;
 
 /// The ids of all objects, ascending.
-#[derive(Debug)]
 pub(crate) struct Ids {
     stored: StepOutput,
     pub(crate) count: u64,

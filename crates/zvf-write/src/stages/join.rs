@@ -40,7 +40,7 @@ use crate::error::{task_error, unfit_error};
 use crate::link::Links;
 
 /// The record of the step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct JoinRecord {
     /// Number of input elements, or of joints between runs.
     pub(crate) elements: u64,
@@ -50,7 +50,6 @@ pub(crate) struct JoinRecord {
 }
 
 /// The links that the step found.
-#[derive(Debug)]
 pub(crate) enum JoinedLinks {
     /// The position of the chunk that an element is stored with, and its number in the slice in
     /// memory; sorted.

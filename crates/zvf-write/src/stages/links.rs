@@ -22,7 +22,7 @@ use super::sorted::{KWayMerge, number_u32, sort_key_u32};
 use crate::error::task_error;
 
 /// The record of the step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LinksRecord {
     /// Number of links within chunks, without implicit ones.
     pub(crate) inside: u64,

@@ -27,7 +27,7 @@ use crate::chunks::ChunkTable;
 use crate::stop::StopFlag;
 
 /// The merged lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct MergedLists {
     rank: usize,    // not 0
     keys: Vec<i64>, // `rank` for each chunk, ascending

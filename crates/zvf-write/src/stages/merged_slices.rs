@@ -67,7 +67,6 @@ pub(crate) struct MergedSlices {
 }
 
 /// The rows of some chunks, read from all slices in files.
-#[derive(Debug)]
 pub(crate) struct Window {
     by_chunk: FxHashMap<u32, Vec<(usize, LoadedSpan)>>, // with the numbers of the slices, ascending
 }

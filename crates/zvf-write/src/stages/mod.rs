@@ -72,7 +72,7 @@ use crate::report::{Report, WriteNotice};
 use crate::schema::Schema;
 
 /// The records of all steps of a level, and their output.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Stages {
     pub(crate) cells: Vec<(CellsRecord, CellsOutput)>,
     pub(crate) joins: Vec<(JoinRecord, JoinedLinks)>,
@@ -82,7 +82,6 @@ pub(crate) struct Stages {
 }
 
 /// The data of a written level for the root document.
-#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) schema: Schema,
     pub(crate) bounds: [Vec<f64>; 2],

@@ -12,7 +12,6 @@ use super::sorted::sort_key_u64;
 use super::step_output::StepOutput;
 
 /// The locations of the vertices of one `cells` step.
-#[derive(Debug)]
 pub(crate) enum Places<S = StepOutput> {
     /// All vertices of the input.
     Held(PlaceTable),
@@ -21,7 +20,6 @@ pub(crate) enum Places<S = StepOutput> {
 }
 
 /// The location of every vertex.
-#[derive(Debug)]
 pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
 
 impl PlaceTable {

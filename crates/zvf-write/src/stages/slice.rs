@@ -118,7 +118,7 @@ impl Default for SliceData {
 }
 
 /// An attribute of objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FieldRecord {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
@@ -142,7 +142,7 @@ impl Slice {
 }
 
 /// The data of rows that is spilled besides their columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct SideData {
     pub(crate) groups: bool,
     pub(crate) numbers: bool,
@@ -172,7 +172,7 @@ impl SideData {
 }
 
 /// Consecutive vertices of a chain in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ChainRun {
     pub(crate) run: Run,
     /// The running number of its first vertex.

@@ -46,7 +46,7 @@ pub(super) struct FileSource {
 }
 
 /// The location of the rows of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) rows: u32,

@@ -17,7 +17,6 @@ use super::file::{Output, WrittenFile, append_to_name, open};
 use crate::stop::StopFlag;
 
 /// Where a step writes its output.
-#[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// In memory, whatever the size.
     Memory,
@@ -33,7 +32,6 @@ pub(crate) enum StepOutput {
 }
 
 /// The output of a step that is written sequentially.
-#[derive(Debug)]
 pub(crate) enum Sequence {
     Held(Vec<u8>),
     File(Output),

@@ -24,7 +24,7 @@ pub(super) struct Journal {
 }
 
 /// The record of a finished task.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) enum Record {
     Route(Box<Slice>),
     Cells(CellsRecord),

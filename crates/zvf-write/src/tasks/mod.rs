@@ -187,19 +187,16 @@ impl WriteTasks {
     }
 
     /// Returns the plan.
-    #[must_use]
     pub const fn plan(&self) -> &TaskPlan {
         &self.plan
     }
 
     /// Returns every task, in a possible order.
-    #[must_use]
     pub fn all(&self) -> Vec<Task> {
         self.plan.tasks()
     }
 
     /// Returns whether the record of a task exists.
-    #[must_use]
     pub fn is_done(&self, task: Task) -> bool {
         self.journal.has(task)
     }

@@ -104,7 +104,6 @@ impl fmt::Display for Task {
 
 impl TaskPlan {
     /// Returns a plan for a store of this schema, with this many shares of the chunks.
-    #[must_use]
     pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
         let kind: Kind = schema.kind();
         let joins = if kind.has_links() { index_u32(slices.len()) } else { kind.is_chain().into() };
@@ -112,7 +111,6 @@ impl TaskPlan {
     }
 
     /// Returns every task, in an order in which they can run.
-    #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
         let counts = [index_u32(self.slices.len()), self.shares, self.joins, links];

@@ -14,7 +14,7 @@ use zvf_model::{BatchPart, Kind, ObjectId};
 use crate::error::unfit_error;
 
 /// Consecutive vertices of a line in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) object: i64,
     /// Whether it starts a line instead of continuing the previous run of its object.

@@ -97,7 +97,7 @@ impl Trees {
 }
 
 /// Refuses an object with several roots, given the objects of all roots in order.
-pub(crate) fn check_once(rooted: &[i64]) -> Result<()> {
+fn check_once(rooted: &[i64]) -> Result<()> {
     match rooted.chunk_by(|a, b| a == b).find(|same| same.len() > 1) {
         Some(same) => Err(roots_error(ObjectId(same[0]), to_u64(same.len()))),
         None => Ok(()),

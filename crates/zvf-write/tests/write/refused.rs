@@ -34,6 +34,7 @@ async fn mismatched_batches_are_refused() {
     let edges = |batch: Batch, width: usize, rows: &[usize]| {
         batch.with_elements(Elements::new(width, rows.to_vec()).unwrap()).unwrap()
     };
+    let corners = |kind, width| vec![edges(points(kind, &[1.0]), width, &vec![0; width])];
     let with_field = |batch: Batch, name: &str| {
         let column = floats(&vec![0.0; batch.len()], 1);
         batch.with_field(Field::new(name, column)).unwrap()
@@ -82,16 +83,8 @@ async fn mismatched_batches_are_refused() {
             vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
             "object 0: expected two vertices, found 4",
         ),
-        (
-            Graph,
-            vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
-            "an element: expected 2 vertices, found 3",
-        ),
-        (
-            Mesh,
-            vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
-            "an element: expected 3 to 8 vertices, found 2",
-        ),
+        (Graph, corners(Graph, 3), "an element: expected 2 vertices, found 3"),
+        (Mesh, corners(Mesh, 2), "an element: expected 3 to 8 vertices, found 2"),
     ];
     for (kind, batches, message) in cases {
         let message = format!("InvalidArgument, a batch of {}: {message}", kind.token());

@@ -1,7 +1,7 @@
 //! The commands in a page or a help text.
 
 /// One command.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Shown {
     /// Its line on the page.
     pub(super) line: usize,

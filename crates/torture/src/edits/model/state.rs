@@ -16,20 +16,20 @@ use super::Step;
 pub(crate) type Point = [i64; 2];
 
 /// The contents of a store: the vertices of each object in order, and links as lists of positions.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Contents {
     pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
     pub(crate) links: Vec<Vec<Point>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Vertex {
     pub(crate) at: Point,
     pub(crate) tag: i64,
 }
 
 /// A store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ModelStore {
     pub(crate) kind: Kind,
     with_objects: bool,

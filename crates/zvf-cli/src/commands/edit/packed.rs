@@ -15,7 +15,6 @@ use crate::outcome::refuse;
 use crate::session::Session;
 
 /// A packed store and the folder in which it is edited, which is removed on drop.
-#[derive(Debug)]
 pub(crate) struct PackedStore {
     file: PathBuf,
     new: AtomicTensorFile,

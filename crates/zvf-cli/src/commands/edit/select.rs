@@ -10,7 +10,7 @@ use crate::arguments::{Ids, ids};
 use crate::outcome::refuse;
 
 /// Which vertices are selected; all flags must hold.
-#[derive(Args, Clone, Debug, Default, Serialize)]
+#[derive(Debug, Default, Args, Serialize)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Select {
     /// Vertices of this object.

@@ -35,7 +35,7 @@ pub(crate) enum Verb {
 }
 
 /// An operation on a store.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct On<T: Args> {
     /// The store.
     store: String,
@@ -43,7 +43,7 @@ pub(crate) struct On<T: Args> {
     does: T,
 }
 
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Set {
     /// Columns and their values; null for absent.
     #[arg(required = true, value_name = "COLUMN=VALUE", value_parser = pair)]
@@ -55,7 +55,7 @@ pub(crate) struct Set {
     select: Select,
 }
 
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("where-to").required(true))]
 pub(crate) struct Move {
     /// The new position.
@@ -68,13 +68,13 @@ pub(crate) struct Move {
     select: Select,
 }
 
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Rm {
     #[command(flatten)]
     select: Select,
 }
 
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Add {
     /// Positions.
     // Hyphens are not allowed here: the options that follow would be taken for positions (`arguments::shield_positions`).
@@ -97,7 +97,7 @@ pub(crate) struct Add {
     kind: Option<String>,
 }
 
-#[derive(Args, Debug, Serialize)]
+#[derive(Debug, Args, Serialize)]
 pub(crate) struct Join {
     /// The objects, in this order.
     #[arg(required = true, value_name = "IDS", value_parser = ids)]
@@ -115,7 +115,7 @@ pub(crate) struct Join {
     weld: bool,
 }
 
-#[derive(Args, Debug, Serialize)]
+#[derive(Debug, Args, Serialize)]
 #[command(group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Cut {
     /// The object.
@@ -134,7 +134,7 @@ pub(crate) struct Cut {
     share: bool,
 }
 
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Group {
     #[command(subcommand)]
     verb: GroupVerb,
@@ -198,7 +198,7 @@ enum GroupVerb {
     },
 }
 
-#[derive(Args, Debug, Serialize)]
+#[derive(Debug, Args, Serialize)]
 pub(crate) struct Column {
     #[command(subcommand)]
     #[serde(flatten)]
@@ -251,7 +251,7 @@ enum ColumnVerb {
     },
 }
 
-#[derive(Args, Debug, Serialize)]
+#[derive(Debug, Args, Serialize)]
 pub(crate) struct Append {
     /// The file, as zvf create reads it.
     #[arg(value_parser = |text: &str| std::path::absolute(text))]

@@ -25,7 +25,7 @@ pub(crate) enum Blobs {
 }
 
 /// `show`.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Show {
     #[command(flatten)]
     what: What,
@@ -35,7 +35,7 @@ pub(crate) struct Show {
 }
 
 /// `validate`.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     what: What,
@@ -45,7 +45,7 @@ pub(crate) struct Check {
 }
 
 /// Which blob is read, and the facts that its bytes do not hold.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 struct What {
     /// The file.
     file: PathBuf,

@@ -16,12 +16,12 @@ use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::inspect::advise;
 use zvf::metadata::Dtype;
-use zvf::model::flow::{Header, Piece, Sink};
+use zvf::model::flow::{Header, Loss, Piece, Sink};
 use zvf::question::{axis_names, parse_columns};
 use zvf::region::Region;
 use zvf::{
-    Answer, Batch, Column, Counts, Kind, LevelId, Missing, ObjectId, QueryPlan, QueryStats, Reader,
-    Store, UnknownIds,
+    Answer, Batch, Column, Counts, Kind, LevelId, Missing, Mode, ObjectId, QueryPlan, QueryStats,
+    Reader, Store, UnknownIds,
 };
 
 use self::output::{Output, TABLES, check_lacking, holds_elements, streams};
@@ -39,7 +39,7 @@ use crate::target::{self, Out};
 /// Every filter is optional and restricts the answer. Points are returned if they are inside the region; other geometry
 /// is returned whole where it touches the region, unless --mode selects another relation. Vertices of graphs, skeletons
 /// and meshes have the id of their object; formats that can hold edges or faces include them.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Query {
     /// The store: a folder or a URL.
@@ -117,6 +117,9 @@ impl Query {
         if self.count {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
+            if !self.narrow.allow_missing {
+                check_lacking(reader.store(), false, true)?;
+            }
             print_counts(&counts, session)?;
             let is_empty = counts.vertices == 0;
             let Counts { missing, unknown_objects, truncated, .. } = &counts;
@@ -133,7 +136,7 @@ impl Query {
             let query = limit_to_memory(query, session);
             let answer = with_advice(&reader, reader.run(&query).await).await?;
             drop(progress);
-            self.check_lacking(&reader, &output)?;
+            self.check_lacking((&reader, &query), &output)?;
             if output.file.is_some() {
                 let batches = stream::iter([Ok(answer.batch.clone())]).boxed_local();
                 self.write(session, (&output, kind), (&reader, &query), batches).await?;
@@ -239,13 +242,19 @@ impl Query {
     }
 
     /// Refuses an answer that may lack what could not be listed, unless that is allowed.
-    fn check_lacking(&self, reader: &Reader, output: &Output) -> anyhow::Result<()> {
+    fn check_lacking(
+        &self,
+        (reader, query): (&Reader, &zvf::Query),
+        output: &Output,
+    ) -> anyhow::Result<()> {
         if self.narrow.allow_missing {
             return Ok(());
         }
         let writes_elements = holds_elements(output.format) || output.elements.is_some();
-        let elements = writes_elements && !self.no_elements;
-        Ok(check_lacking(reader.store(), self.columns == "all", elements)?)
+        let by_vertex = matches!(query.mode, Some(Mode::Inside | Mode::Crop | Mode::Cells));
+        let by_links = query.region.is_some() && !by_vertex;
+        let links = writes_elements && !self.no_elements || by_links;
+        Ok(check_lacking(reader.store(), self.columns == "all", links)?)
     }
 
     /// Returns the kind that a query without `--kind` reads: of the level, or of level 0 where a rule chooses it.
@@ -331,7 +340,7 @@ impl Query {
                 None if !vertices.has_begun => reader.run(query).await?.batch,
                 None => break,
             };
-            self.check_lacking(reader, output)?;
+            self.check_lacking((reader, query), output)?;
             let mut omits = self.no_elements;
             if let Some(table) = &mut elements {
                 elements_as_rows(&batch, written)?.map_or(Ok(()), |rows| table.write(rows))?;
@@ -346,10 +355,11 @@ impl Query {
             let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
             table.write(Batch::new(kind, nothing))?;
         }
-        vertices.finish()?;
+        let mut lost = vertices.finish()?;
         file.finish()?;
-        elements.map_or(Ok(()), Table::finish)?;
+        lost.extend(elements.map_or(Ok(Vec::new()), Table::finish)?);
         beside.map_or(Ok(()), |(file, _)| file.finish())?;
+        session.print_notices(lost.iter().map(ToString::to_string))?;
         Ok((written, left_out))
     }
 }
@@ -379,8 +389,8 @@ impl<'a> Table<'a> {
         self.sink.write(Piece::Vertices(batch))
     }
 
-    fn finish(self) -> Result<(), zvf::Error> {
-        self.sink.finish().map(drop)
+    fn finish(self) -> Result<Vec<Loss>, zvf::Error> {
+        Ok(self.sink.finish()?.losses)
     }
 }
 

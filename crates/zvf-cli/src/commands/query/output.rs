@@ -116,7 +116,7 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
 }
 
 /// Refuses an answer that may lack attributes or links: those that no document declares and that
-/// could not be listed in `store`. The answer has all attributes or named ones, and elements or none.
+/// could not be listed in `store`. The answer has all attributes or named ones; links may matter.
 ///
 /// # Errors
 ///
@@ -124,7 +124,7 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
 pub(super) fn check_lacking(
     store: &Store,
     all_attributes: bool,
-    elements: bool,
+    needs_links: bool,
 ) -> Result<(), Usage> {
     let declares = store.root().zarr_vectors.attribute_specs().is_some();
     let (mut attributes, mut links) = (Vec::new(), Vec::new());
@@ -146,10 +146,10 @@ pub(super) fn check_lacking(
         );
         return refuse(text);
     }
-    if elements && !links.is_empty() {
+    if needs_links && !links.is_empty() {
         return refuse(format!(
-            "the links in {} cannot be listed; leave them out with --no-elements, or use those \
-             that are found with --allow-missing",
+            "the links in {} cannot be listed; leave them out with --no-elements, without a region, \
+             or use those that are found with --allow-missing",
             links.join(", ")
         ));
     }

@@ -17,7 +17,7 @@ use crate::arguments::find_axis;
 use crate::outcome::Usage;
 
 /// The region.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(next_help_heading = "Spatial filter")]
 pub(crate) struct Where {
     /// A box: its lowest and its highest corner; inf and -inf leave a side open. A box of two axes

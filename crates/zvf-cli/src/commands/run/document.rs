@@ -18,14 +18,14 @@ pub(super) struct Mark {
 }
 
 /// A value and its position.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Node {
     pub(super) mark: Mark,
     pub(super) value: Value,
 }
 
 /// A value of a recipe.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Value {
     Null,
     Bool(bool),
@@ -50,7 +50,7 @@ impl Value {
 }
 
 /// A fault of a recipe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Flaw {
     pub(super) mark: Mark,
     pub(super) text: String,
@@ -68,7 +68,7 @@ impl Flaw {
 }
 
 /// The syntax of a recipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Syntax {
     /// YAML, which includes JSON.
     Yaml,

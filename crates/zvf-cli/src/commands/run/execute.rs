@@ -18,7 +18,6 @@ use crate::outcome::Failure;
 use crate::progress::Progress;
 
 /// How steps are run.
-#[derive(Debug)]
 pub(super) struct Running {
     /// The number of steps that run at a time.
     pub(super) jobs: usize,
@@ -27,7 +26,7 @@ pub(super) struct Running {
 }
 
 /// Whether a step is done, and why not.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Status {
     pub(super) is_done: bool,
     pub(super) why: &'static str,
@@ -45,7 +44,6 @@ impl Status {
 }
 
 /// The result of a step.
-#[derive(Clone, Debug)]
 pub(super) enum Ending {
     /// It was done in an earlier run.
     Done,
@@ -94,7 +92,7 @@ pub(super) fn statuses(
 }
 
 /// The identities of files and stores, computed once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Identities(pub(super) BTreeMap<String, Option<String>>);
 
 impl Identities {

@@ -25,7 +25,7 @@ use sha2::{Digest as _, Sha256};
 use crate::outcome::refuse;
 
 /// A step that was done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) name: String,

@@ -31,7 +31,7 @@ use crate::target::Out;
 ///
 /// A recipe is YAML, TOML or JSON. Steps with unchanged inputs and options whose outputs still exist are not run again:
 /// a run that was stopped continues where it was. Paths are relative to the current folder.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The recipe: .yaml, .yml, .toml or .json.

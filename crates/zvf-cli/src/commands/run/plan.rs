@@ -15,7 +15,7 @@ use super::recipe::{Recipe, Setting, Step, Text, Vars, Verb};
 use crate::cli::Cli;
 
 /// A step that can run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Planned {
     pub(super) name: String,
     pub(super) mark: Mark,

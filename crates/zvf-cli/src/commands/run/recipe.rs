@@ -22,14 +22,14 @@ use super::document::{Flaw, Mark, Node, START, Value};
 use crate::arguments::suggest;
 
 /// A recipe before its variables are expanded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) vars: Vars,
     pub(super) steps: Vec<Step>,
 }
 
 /// A step as it is written.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Step {
     pub(super) mark: Mark,
     pub(super) verb: Verb,
@@ -48,7 +48,7 @@ pub(super) struct Text {
 }
 
 /// An option of a command: a flag, or values.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Setting {
     pub(super) mark: Mark,
     pub(super) name: String,
@@ -58,7 +58,7 @@ pub(super) struct Setting {
 
 zvf::format::vocabulary! {
     /// The operation of a step.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
     pub(super) enum Verb {
         Convert => "convert",
         Create => "create",
@@ -79,12 +79,12 @@ impl Verb {
     }
 
     /// Returns whether it requires an output.
-    pub(super) const fn needs_output(self) -> bool {
+    const fn needs_output(self) -> bool {
         matches!(self, Self::Convert | Self::Create | Self::Export)
     }
 
     /// Returns whether it may have an output.
-    pub(super) const fn takes_output(self) -> bool {
+    const fn takes_output(self) -> bool {
         !matches!(self, Self::Edit | Self::Validate)
     }
 }

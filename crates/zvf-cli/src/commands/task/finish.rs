@@ -21,7 +21,7 @@ use crate::table;
 /// Check that all tasks are complete, and assemble their results.
 ///
 /// Missing tasks are listed. May be repeated: the folder stays, unless --remove is given.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Finish {
     /// The folder of the plan.
     folder: String,

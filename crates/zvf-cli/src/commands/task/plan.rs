@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 
 /// Scan the input, and write the list of tasks.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub(crate) enum Plan {
     Validate(Validate),
     Convert(Box<PlanConvert>),
@@ -31,7 +31,7 @@ pub(crate) enum Plan {
 ///
 /// Cells, links and manifests are divided. "zvf task finish" itself checks documents, ids, groups and attributes of
 /// objects.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Validate {
     /// The store: a folder or a URL.
     store: String,
@@ -48,7 +48,7 @@ pub(crate) struct Validate {
 /// Points are divided by chunks and lines by objects: the concatenated parts are the whole. Graphs, skeletons and
 /// meshes are one part, unless --by-objects is given. Of several files each is a part. The folder appears when the work
 /// is finished.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = CONVERT_EXAMPLES)]
 pub(crate) struct PlanConvert {
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) struct PlanConvert {
 /// The store gets the levels in one step when the work is finished, with the same bytes that "zvf pyramid" writes: it is
 /// replaced, or they are committed where it is on an object store or has a journal. Without --levels the number of
 /// levels is estimated: the last step builds further ones. For additive levels use "zvf pyramid" itself.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = PYRAMID_EXAMPLES)]
 pub(crate) struct PlanPyramid {
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct PlanPyramid {
 ///
 /// The store stays as it is until the work is finished, and then has the bytes that "zvf vacuum" writes. A store with a
 /// commit after the plan is refused: plan again. For a repository of versions use "zvf vacuum" itself.
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[command(after_help = VACUUM_EXAMPLES)]
 pub(crate) struct PlanVacuum {
     /// The store: a folder or a URL.
@@ -96,7 +96,7 @@ pub(crate) struct PlanVacuum {
 }
 
 /// The folder of a new plan.
-#[derive(Args, Debug)]
+#[derive(Args)]
 struct Work {
     /// The folder for the plan and for data that tasks exchange: a folder that every process sees, or a URL.
     #[arg(long = "work-dir", alias = "work", value_name = "FOLDER")]
@@ -104,7 +104,7 @@ struct Work {
 }
 
 /// The number of tasks.
-#[derive(Args, Debug)]
+#[derive(Args)]
 struct Shares {
     /// The approximate number of tasks of each stage.
     #[arg(long, value_name = "N", default_value_t = 16)]

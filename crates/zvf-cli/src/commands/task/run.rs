@@ -17,7 +17,7 @@ use crate::outcome::CommandResult;
 use crate::session::Session;
 
 /// Which tasks are run.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Chosen {
     /// The number of a task, as the plan lists them; may be repeated.
     #[arg(long, value_name = "I", required_unless_present = "all")]
@@ -38,7 +38,7 @@ impl Chosen {
 ///
 /// A task that is complete is skipped. Tasks of a stage depend on all those of the stages before: without them the
 /// command ends with exit code 5, and may be repeated later.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Run {
     /// The folder of the plan.
     folder: String,

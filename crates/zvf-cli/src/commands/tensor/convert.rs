@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::table;
 
 /// `convert`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Convert {
     /// The array: a .tet file, a frame, the folder of a sparse frame, a Zarr v3 array, or a URL of one.
     array: String,
@@ -36,7 +36,7 @@ pub(crate) struct Convert {
 }
 
 /// `pack`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(crate) struct Pack {
     /// The new .tet file.
     file: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Pack {
 }
 
 /// How chunks are divided and encoded.
-#[derive(Args, Debug)]
+#[derive(Args)]
 struct ChunkOptions {
     /// Extents of a chunk, separated by commas [default: those of the source].
     #[arg(long = "chunk-shape", alias = "chunk", value_name = "N,N", value_delimiter = ',')]

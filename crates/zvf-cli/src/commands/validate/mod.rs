@@ -54,7 +54,7 @@ pub(crate) struct Validate {
 }
 
 /// The checks.
-#[derive(Args, Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
     #[arg(
@@ -109,7 +109,7 @@ pub(crate) fn leftovers(store: &str, session: &Session) -> std::io::Result<Vec<L
 }
 
 /// A report to print.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     /// The address of the store.
     pub(crate) store: &'a str,
@@ -200,7 +200,7 @@ impl CheckOptions {
 }
 
 /// Returns how many fragments and ids fit into the memory limit.
-pub(crate) fn max_kept_items(session: &Session) -> u64 {
+fn max_kept_items(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
     by_memory.unwrap_or(Checks::default().max_kept_items)
 }

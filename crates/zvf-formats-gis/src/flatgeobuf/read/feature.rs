@@ -11,7 +11,6 @@ use zvf_metadata::Dtype;
 use zvf_model::Value;
 
 /// An attribute that the header declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FgbColumn {
     pub(crate) name: String,
     pub(crate) kind: u8,

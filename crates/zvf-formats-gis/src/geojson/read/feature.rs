@@ -7,7 +7,7 @@ use zvf_formats::{FeatureCell, FeatureShape, PartKind};
 use crate::geojson::read::json::{NAME, Text, nested_text};
 
 /// The members of a feature, as parts of its text.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Feature<'a> {
     pub(crate) geometry: Option<Text<'a>>,
     pub(crate) properties: Option<Text<'a>>,

@@ -104,7 +104,7 @@ pub(crate) fn take_byte(from: &mut Sequence, byte: u8) -> Result<()> {
 }
 
 /// A parser of a value in memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
     text: &'a str,
     used: usize, // bytes of complete tokens, so that it is the start of a character
@@ -146,7 +146,7 @@ impl<'a> Text<'a> {
     }
 
     /// Takes the next byte, which must be `byte`.
-    pub(crate) fn expect_byte(&mut self, byte: u8) -> Result<()> {
+    fn expect_byte(&mut self, byte: u8) -> Result<()> {
         if self.take_if(byte) {
             return Ok(());
         }

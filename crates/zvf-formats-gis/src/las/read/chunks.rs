@@ -23,7 +23,7 @@ use zvf_formats::{RandomFile, RecordNumbers, isolate, slice_len};
 use crate::las::read::header::LasHeader;
 
 /// The location of a chunk, and its count of points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Chunk {
     pub(crate) at: u64,
     pub(crate) bytes: u64,
@@ -31,7 +31,6 @@ pub(crate) struct Chunk {
 }
 
 /// The parameters of the compression, from the `LASzip` VLR.
-#[derive(Clone, Debug)]
 pub(crate) struct Compression {
     vlr: LazVlr,
     kind: u16, // 1 unchunked, 2 chunked, 3 chunked and layered

@@ -39,7 +39,6 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
 }
 
 /// The cube, the spacing and the root page of an octree.
-#[derive(Clone, Debug)]
 struct Octree {
     corner: [f64; 3],
     side: f64,
@@ -140,7 +139,7 @@ impl Octree {
 }
 
 /// An entry of a page of the octree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct PageEntry {
     key: CellKey,
     at: u64,

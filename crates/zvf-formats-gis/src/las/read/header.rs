@@ -24,7 +24,6 @@ use zvf_formats::{RandomFile, RecordNumbers};
 use crate::las::Grid;
 
 /// A parsed LAS header.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LasHeader {
     pub(crate) minor: u8,
     pub(crate) encoding: u16,
@@ -39,7 +38,6 @@ pub(crate) struct LasHeader {
 }
 
 /// A variable-length record (VLR or EVLR).
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) user: String,
     pub(crate) id: u16,
@@ -208,6 +206,6 @@ impl LasHeader {
 /// Bytes of the standard fields of a point, indexed by point format.
 pub(crate) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
 pub(crate) const MAGIC: &[u8; 4] = b"LASF";
-pub(crate) const VLR_BYTES: u64 = 54;
+const VLR_BYTES: u64 = 54;
 pub(crate) const EVLR_BYTES: u64 = 60;
 const MIN_HEADER_BYTES: u64 = 227;

@@ -26,7 +26,7 @@ use crate::las::Grid;
 use crate::las::read::header::{LasHeader, RECORD_BYTES};
 
 /// An attribute of a point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct LasField {
     pub(crate) name: String,
     /// The offset in the record.
@@ -41,7 +41,7 @@ pub(crate) struct LasField {
 }
 
 /// How stored bytes decode to a value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) enum Form {
     /// The bytes are the value.
     Plain,
@@ -109,7 +109,7 @@ pub(crate) fn standard_fields(format: u8) -> Vec<LasField> {
     fields
 }
 
-pub(crate) const fn has_time(format: u8) -> bool {
+const fn has_time(format: u8) -> bool {
     !matches!(format, 0 | 2)
 }
 
@@ -208,7 +208,7 @@ fn parse_extra_field(n: RecordNumbers<'_>, offset: usize) -> Option<LasField> {
 pub(crate) const EXTRA_TYPES: [Dtype; 10] =
     [UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, Dtype::INT64, Dtype::FLOAT32, FLOAT64];
 /// Bytes of one description in the extra-bytes VLR.
-pub(crate) const EXTRA_BYTES: usize = 192;
+const EXTRA_BYTES: usize = 192;
 const WAVE_FIELDS: [(&str, Dtype); 7] = [
     ("wavepacket_index", UINT8),
     ("wavepacket_offset", UINT64),

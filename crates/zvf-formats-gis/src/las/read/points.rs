@@ -74,7 +74,6 @@ impl PointReader {
 }
 
 /// The selected columns of a point record.
-#[derive(Clone, Debug)]
 pub(crate) struct PointSchema {
     pub(crate) record_bytes: usize, // at least those of the point format
     pub(crate) grid: Grid,

@@ -10,7 +10,6 @@ use crate::las::read::layout::Form;
 use crate::las::write::schema::{Schema, Slot, put_bytes, refuse};
 
 /// The statistics of all points, for the header.
-#[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) count: u64,
     pub(crate) by_return: [u64; 15],

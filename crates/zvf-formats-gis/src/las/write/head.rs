@@ -9,7 +9,6 @@ use crate::las::write::LasWriter;
 use crate::las::write::schema::{put_bytes, truncate_text};
 
 /// A variable-length record, before the points (VLR) or after them (EVLR).
-#[derive(Clone, Debug)]
 pub(crate) struct OutRecord {
     pub(crate) user: String,
     pub(crate) id: u16,

@@ -10,7 +10,6 @@ use crate::las::Grid;
 use crate::las::write::schema::refuse;
 
 /// A node of the octree with its points.
-#[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) key: [i32; 4], // level, x, y, z
     /// Records, in input order.
@@ -18,7 +17,7 @@ pub(crate) struct Node {
 }
 
 /// The cube of the root node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Cube {
     pub(crate) corner: [f64; 3],
     pub(crate) side: f64,

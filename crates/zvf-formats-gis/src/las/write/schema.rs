@@ -12,7 +12,6 @@ use crate::las::read::header::RECORD_BYTES;
 use crate::las::read::layout::{EXTRA_TYPES, LasField, has_colours, standard_fields};
 
 /// The layout of the point records of a file.
-#[derive(Clone, Debug)]
 pub(crate) struct Schema {
     pub(crate) minor: u8,
     pub(crate) point_format: u8,
@@ -27,7 +26,7 @@ pub(crate) struct Schema {
 }
 
 /// A column and the field that holds its values.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Slot {
     /// The index of the column among the attributes of vertices.
     pub(crate) column: usize,
@@ -37,7 +36,7 @@ pub(crate) struct Slot {
 }
 
 /// The requested format, from the options or from the header record of the input.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct SchemaRequest {
     pub(crate) point_format: Option<u8>,
     pub(crate) minor: Option<u8>,

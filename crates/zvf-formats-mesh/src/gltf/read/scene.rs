@@ -8,7 +8,7 @@ use zvf_formats::{Affine, json_items};
 use crate::gltf::read::accessor::{Document, as_index, member};
 
 /// A 4x4 matrix, row by row.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, serde::Serialize)]
 pub(crate) struct Matrix([[f64; 4]; 4]);
 
 pub(crate) const IDENTITY: Matrix = Matrix(Affine::IDENTITY.to_matrix());
@@ -66,7 +66,6 @@ fn read_numbers<const N: usize>(
 }
 
 /// A node with a mesh, and its world matrix.
-#[derive(Debug)]
 pub(crate) struct MeshNode<'a> {
     pub(crate) json: &'a Json,
     pub(crate) mesh: usize,

@@ -16,14 +16,13 @@ use zvf_formats::{Lines, quote};
 use zvf_metadata::{Dtype, DtypeKind};
 
 /// A parsed PLY header.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlyHeader {
     pub(crate) encoding: Encoding,
     pub(crate) elements: Vec<PlyElement>,
 }
 
 /// The encoding of the values in the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Encoding {
     Text,
     LittleEndian,
@@ -31,7 +30,6 @@ pub(crate) enum Encoding {
 }
 
 /// A declared element.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlyElement {
     pub(crate) name: String,
     pub(crate) count: u64,
@@ -39,7 +37,6 @@ pub(crate) struct PlyElement {
 }
 
 /// A property of an element: a scalar or a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
     pub(crate) name: String,
     /// The type of a value, in the byte order of the file.

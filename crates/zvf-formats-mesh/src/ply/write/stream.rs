@@ -68,7 +68,6 @@ struct Rows {
 }
 
 /// A column of spooled rows.
-#[derive(Clone, Debug, PartialEq)]
 struct PlyColumn {
     name: String,
     /// The type of the column; `None` if it depends on the values.
@@ -271,7 +270,7 @@ impl Rows {
 }
 
 /// The conversion of a value from the spool to the file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Form {
     /// Copies this many bytes.
     Same(usize),

@@ -8,7 +8,7 @@ use zvf_formats::{Bytes, FilePlace, Lines, RecordNumbers, dot, quote_start};
 use crate::stl::winding_normal;
 
 /// A triangle as stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Facet {
     pub(crate) normal: [f32; 3],
     pub(crate) corners: [[f32; 3]; 3],

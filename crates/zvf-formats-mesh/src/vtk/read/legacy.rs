@@ -37,7 +37,7 @@ struct Parser<'a> {
 }
 
 /// The owner of attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Scope {
     Points,
     Cells,

@@ -37,7 +37,7 @@ struct RecordLayout {
     relationships: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum AnnotationType {
     Point,
     Line,

@@ -15,7 +15,7 @@ use zvf_format::Class;
 use zvf_formats::{Spot, read_failed};
 
 /// A folder, the root of its keys.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Folder {
     root: PathBuf,
     memory: u64,

@@ -19,7 +19,7 @@ use crate::precomputed::read::folder::{Folder, gunzip, spot};
 use crate::precomputed::read::show_member;
 
 /// The mapping of ids to shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Sharding {
     preshift_bits: u32,
     is_hashed: bool,
@@ -30,7 +30,6 @@ pub(crate) struct Sharding {
 }
 
 /// The location of an object in a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardEntry {
     pub(crate) id: u64,
     pub(crate) key: String,

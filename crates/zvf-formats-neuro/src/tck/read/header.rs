@@ -16,7 +16,6 @@ use zvf_formats::{Bytes, FilePlace, quote};
 use zvf_metadata::Dtype;
 
 /// The header of a file.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TckHeader {
     /// The type of the numbers.
     pub(crate) dtype: Dtype,

@@ -27,7 +27,6 @@ use zvf_formats::{Bytes, RecordNumbers};
 use crate::streamlines::{LETTERS, order_letters};
 
 /// The header of a file.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrkHeader {
     pub(crate) big_endian: bool,
     pub(crate) dim: [i16; 3],

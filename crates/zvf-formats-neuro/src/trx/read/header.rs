@@ -8,7 +8,6 @@ use crate::image::parse_matrix;
 use crate::trx::read::members::{HEADER, Members, spot};
 
 /// The contents of `header.json`.
-#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrxHeader {
     pub(crate) vertices: u64,
     pub(crate) streamlines: u64,
@@ -16,7 +15,7 @@ pub(crate) struct TrxHeader {
     pub(crate) affine: Option<[[f64; 4]; 4]>,
     pub(crate) dimensions: Option<Json>,
     /// Unknown keys.
-    pub(crate) extra_keys: Vec<(String, Json)>,
+    extra_keys: Vec<(String, Json)>,
 }
 
 impl TrxHeader {

@@ -16,7 +16,7 @@ pub(crate) enum Members {
 }
 
 /// An array, by the name of its member.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct ArrayMember {
     /// The full name.
     pub(crate) path: String,

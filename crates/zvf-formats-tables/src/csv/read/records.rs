@@ -17,7 +17,7 @@ pub(crate) struct Records {
 }
 
 /// The values of one line, or of several where a quoted value contains line breaks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Record {
     pub(crate) text: String,
     pub(crate) ends: Vec<usize>, // end of each value in `text`
@@ -169,12 +169,7 @@ impl Records {
         self.spot(record.line).refuse(Class::CountMismatch, expected, record.len())
     }
 
-    pub(crate) fn bad_header(
-        &self,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
+    fn bad_header(&self, class: Class, expected: impl Display, found: impl Display) -> Error {
         self.lines.bytes().spot("names of columns").error(class, expected, found)
     }
 }

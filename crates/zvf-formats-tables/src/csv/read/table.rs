@@ -57,7 +57,6 @@ pub(crate) fn parse_table(bytes: Bytes, delimiter: u8) -> Result<TextTable> {
 }
 
 /// Returns whether a value of a column of numbers means a missing one.
-#[must_use]
 pub fn is_missing_word(text: &str) -> bool {
     is_missing(text, &[])
 }

@@ -26,7 +26,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<FileReader> {
 }
 
 /// A parsed document, whose edges are not resolved yet.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct GraphDocument {
     pub(crate) graph: Graph,
     keys: Vec<Key>,
@@ -37,7 +37,6 @@ pub(crate) struct GraphDocument {
 }
 
 /// A declared key, and its attributes.
-#[derive(Debug)]
 struct Key {
     id: String,
     name: String,
@@ -47,7 +46,7 @@ struct Key {
 }
 
 /// The element that data belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Owner {
     Node,
     Edge,

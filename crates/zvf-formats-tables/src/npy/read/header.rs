@@ -17,7 +17,7 @@ use zvf_formats::{ByteFault, Bytes, FilePlace, RecordField};
 use zvf_metadata::Dtype;
 
 /// A parsed NPY header.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct ArrayHeader {
     /// The fields of an element; one field without a name if the type is plain.
     pub(crate) fields: Vec<RecordField>,

@@ -137,7 +137,7 @@ fn reads_back_written_arrays() {
     let mut file = Cursor::new(Vec::new());
     let mut writer = NpyWriter::new(&mut file);
     writer.write(&batch).unwrap();
-    writer.finish().unwrap();
+    writer.finish(&mut Vec::new()).unwrap();
     let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
     let dumped = dump(&NPY, &file.into_inner(), &options);
     assert_eq!(

@@ -133,25 +133,26 @@ fn reads_arrays_in_step() {
 #[test]
 fn refuses_broken_archives() {
     let default = ReadOptions::default;
+    let whole = || archive(&mesh(), false, false);
     let with = |name: &'static str, bytes: Vec<u8>| {
         let mut members = mesh();
         members.retain(|(member, _)| *member != name);
         members.push((name, bytes));
         archive(&members, false, false)
     };
-    let mut damaged = archive(&mesh(), false, false);
+    let mut damaged = whole();
     damaged[100] ^= 1; // a value of the first member
-    let mut encrypted = archive(&mesh(), false, false);
+    let mut encrypted = whole();
     let entry = encrypted.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
     encrypted[entry + 8] = 1;
-    let mut unknown_method = archive(&mesh(), false, false);
+    let mut unknown_method = whole();
     unknown_method[entry + 10] = 12;
-    let cut = archive(&mesh(), false, false);
+    let cut = whole();
     let cut = cut[..cut.len() - 40].to_vec();
-    let mut counted = archive(&mesh(), false, false);
+    let mut counted = whole();
     let at = counted.len() - 15;
     counted[at] = 9;
-    let mut far = archive(&mesh(), false, false);
+    let mut far = whole();
     let at = far.len() - 8;
     far[at] = 0x7f;
     let nothing: &[(&str, Vec<u8>)] = &[];
@@ -222,13 +223,12 @@ fn refuses_broken_archives() {
         assert!(found.starts_with(message), "{found} instead of {message}");
     }
     assert_eq!(
-        dump(&NPZ, &archive(&mesh(), false, false), &default()).unwrap_err(),
+        dump(&NPZ, &whole(), &default()).unwrap_err(),
         "Unsupported in npz, the archive: expected a file, found a stream; give the file itself"
     );
     let columns = ColumnRoles { positions: vec!["where".into()], ..ColumnRoles::default() };
     assert_eq!(
-        dump_file(&NPZ, &archive(&mesh(), false, false), &ReadOptions { columns, ..default() })
-            .unwrap_err(),
+        dump_file(&NPZ, &whole(), &ReadOptions { columns, ..default() }).unwrap_err(),
         "InvalidArgument in npz, the archive: expected an array \"where\", found \"label\", \
          \"positions\", \"faces\", \"object\""
     );

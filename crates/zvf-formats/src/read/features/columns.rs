@@ -64,7 +64,7 @@ impl FeatureCell<'_> {
 }
 
 /// The forms of the values of a column. Each flag means that at least one value has the form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct ValueForms {
     missing: bool,
     bools: bool,
@@ -93,7 +93,7 @@ struct AttributeBuilder {
 }
 
 /// How the values of a column are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum StorageType {
     /// Booleans, or numbers of this type.
     Number(Dtype),

@@ -62,7 +62,7 @@ pub struct FeatureTarget {
 }
 
 /// The part of the features that a pass reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Pass {
     /// Kinds, axes and types.
     Types,

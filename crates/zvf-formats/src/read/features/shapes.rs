@@ -77,7 +77,7 @@ impl FeatureShape {
 }
 
 /// The kinds of geometry in a file, its axes and its number of vertices.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct GeometrySummary {
     /// Whether there are points.
     points: bool,

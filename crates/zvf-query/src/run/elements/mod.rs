@@ -36,7 +36,7 @@ use marks::{Marks, NONE};
 use selection::KeptElements;
 
 /// Link cells of one family, and the chunks whose vertices belong to this work.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Work {
     /// Chunks by their position in the table of the level, ascending.
     pub(crate) chunks: Vec<u32>,
@@ -46,7 +46,7 @@ pub(crate) struct Work {
 }
 
 /// A link cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LinkCell {
     pub(crate) segment: usize,
     /// Its position in the segment.

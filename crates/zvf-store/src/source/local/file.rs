@@ -55,7 +55,7 @@ impl File {
 }
 
 /// The metadata that distinguishes two versions of a file, besides its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::source) struct Stamp {
     place: (u64, u64),    // device and inode
     modified: (i64, i64), // seconds and nanoseconds
@@ -89,7 +89,6 @@ impl Stamp {
 }
 
 /// The content of one directory.
-#[derive(Debug)]
 pub(super) struct Listing {
     /// The identity of the directory, independent of its name.
     pub(super) place: (u64, u64),

@@ -74,7 +74,7 @@ struct LocalState {
 }
 
 /// The directory that was opened, and its name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct OpenedFolder {
     pub(crate) path: PathBuf,
     pub(crate) device: u64,

@@ -32,7 +32,6 @@ use crate::options::{RetriedRequest, RetryHook};
 use crate::sync::lock;
 
 /// The attempts of one request.
-#[derive(Debug)]
 pub(super) struct Attempts<'a> {
     shared: &'a RemoteState,
     op: &'static str,
@@ -212,10 +211,7 @@ impl Reports {
 }
 
 /// The state of the requests of one batch.
-#[derive(Debug)]
 pub(super) struct Batch(Mutex<BatchProgress>);
-
-#[derive(Debug)]
 struct BatchProgress {
     /// The time of the last answer, or of the start of the batch.
     last: Instant,

@@ -121,7 +121,7 @@ fn unreadable_error(from: &FilePath, error: &io::Error) -> AttemptError {
 }
 
 /// Size of all blocks of an upload except the last; a store accepts 10 000 blocks.
-pub(crate) const BLOCK_BYTES: usize = 16 << 20;
+const BLOCK_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,7 @@ impl HttpConnector for Connector {
 }
 
 /// The settings in which two connections must agree to share a client.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct ClientKey {
     options: String,
     environment: Vec<Option<OsString>>,

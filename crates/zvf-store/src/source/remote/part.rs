@@ -17,7 +17,6 @@ use crate::budget::Reservation;
 use crate::error::length_error;
 
 /// A body that is arriving, perhaps over several attempts.
-#[derive(Debug)]
 pub(super) struct ArrivingBody {
     /// The requested range.
     pub(super) range: Range<u64>,

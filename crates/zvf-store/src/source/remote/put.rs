@@ -34,7 +34,7 @@ use crate::error::commit_unknown_error;
 use crate::key::Key;
 
 /// The guarantee that an object is the first under its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Created {
     /// The store guarantees it.
     Guarded,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use object_store::HeaderMap;
 
 /// A response that asks to retry later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Refusal {
     pub(super) status: u16,
     /// The value of `Retry-After`, if it is a number of seconds.

@@ -23,7 +23,7 @@ use zvf_format::Class;
 use crate::error::BackendAnswer;
 
 /// The classification of one error of a backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Verdict {
     pub(super) class: Class,
     pub(super) answer: BackendAnswer,
